@@ -29,6 +29,7 @@ from pages.parts.runs.latency_definitions import (
 from pages.parts.runs.loaded_run import LoadedRun, load_run, recent_rows
 from pages.parts.runs.run_text import run_names
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
+from pages.parts.runs.timeline import TIMELINE_FIELDS
 from pages.parts.runs.validity import Checks, distrust
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.headline import draw_headline, draw_title_row, reading
@@ -50,7 +51,7 @@ TABS = tab_field((WASTE, LATENCIES, KV_MEMORY, DIFFERENCES, ANSWERS, RUNS_TAB, P
 def render() -> None:
     """The choice of runs, then the comparison."""
     title_row = draw_title_row("Compare")
-    draw_complaints(TABS, also=(RUNS, UNIT, ANYWAY, *DEFINITIONS))
+    draw_complaints(TABS | TIMELINE_FIELDS, also=(RUNS, UNIT, ANYWAY, *DEFINITIONS))
     asked = asked_runs(st.query_params.get(RUNS))
     if not asked and not recent_rows():
         draw_no_runs("This page compares two to four runs: timelines, latencies, waste and answers.")

@@ -31,10 +31,12 @@ from pages.parts.query.result import draw_answer, draw_refusal
 from pages.parts.query.saved import draw_prepared, draw_shelf
 from pages.parts.query.schema import draw_schema
 from pages.parts.runs.status import draw_no_runs
+from pages.parts.shared.components.sql_editor import sql_editor
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.lab import QUERIES_AT_ONCE, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.widgets import draw_complaints
+from store.snapshot.catalog import tables
 
 AT_ONCE_S = 0.7  # an answer within this time is drawn without a progress line
 WATCH_S = 0.3
@@ -99,6 +101,7 @@ def _draw_editor() -> None:
             placeholder="SELECT engine, count(*) AS runs\nFROM runs\nGROUP BY engine",
             label_visibility="collapsed",
         )
+        sql_editor(EDITOR, tables())
         with st.container(horizontal=True, vertical_alignment="bottom"):
             is_asked = st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", help="Ctrl+Enter")
             st.selectbox("Max rows", ROW_CHOICES, 1, format_func=lambda n: f"{n:,}", key=ROWS, width=130)

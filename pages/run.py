@@ -26,6 +26,7 @@ from pages.parts.runs.latency_definitions import (
 from pages.parts.runs.loaded_run import LoadedRun, companions_of, find_row, load_run, recent_rows
 from pages.parts.runs.run_text import choice_label
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
+from pages.parts.runs.timeline import TIMELINE_FIELDS
 from pages.parts.runs.validity import distrust
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.headline import draw_headline, draw_title_row, reading
@@ -46,7 +47,7 @@ TABS = tab_field((WASTE, LATENCIES, PASSES, BLOCKS, REQUESTS, DETAILS, PREDICTIO
 def render() -> None:
     """The choice of a run, then the run."""
     title_row = draw_title_row("Run")
-    draw_complaints(TABS, also=(RUN_ID, UNIT, *DEFINITIONS))
+    draw_complaints(TABS | TIMELINE_FIELDS, also=(RUN_ID, UNIT, *DEFINITIONS))
     rows = recent_rows()
     asked = st.query_params.get(RUN_ID)
     row = None

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -40,6 +41,12 @@ def ask(page: Page, sql: str) -> None:
     expect(editor).to_be_visible(timeout=PATIENCE_MS)
     editor.fill(sql)
     editor.press("Control+Enter")
+
+
+def allow_a_minute(page: Page) -> None:
+    """Choose the longest time limit, so that a busy machine answers too."""
+    page.get_by_role("combobox", name="Max seconds").click(timeout=PATIENCE_MS)
+    page.get_by_role("option", name="60").click()
 
 
 def resident_bytes(app: AppServer) -> int:
@@ -98,9 +105,54 @@ def test_hostile_statements_from_the_page_touch_nothing(page: Page, served: AppS
 
 def test_cancel_ends_a_question(page: Page, served: AppServer) -> None:
     page.goto(f"{served.url}/query")
-    page.get_by_role("combobox", name="Max seconds").click()
-    page.get_by_role("option", name="60").click()
+    allow_a_minute(page)
     ask(page, "SELECT sleep_ms(60000)")
     expect(page.get_by_text("of at most 60 s")).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Canceled.")).to_be_visible(timeout=PATIENCE_MS)  # and not "Stopped after 60 s."
+
+
+def test_the_editor_completes_keywords_tables_and_columns(page: Page, served: AppServer) -> None:
+    hosts = set()
+    page.on("request", lambda request: hosts.add(urlparse(request.url).hostname))
+    page.goto(f"{served.url}/query")
+    allow_a_minute(page)
+    editor = page.get_by_role("textbox", name="SQL")
+    expect(page.locator(".cm-editor")).to_be_visible(timeout=PATIENCE_MS)
+    editor.click()
+    for typed, label, full in (
+        ("sel", "SELECT", "SELECT"),
+        (" max(dead_position_f", "dead_position_fraction", "SELECT max(dead_position_fraction"),
+        (") AS n FROM run_me", "run_metrics", "SELECT max(dead_position_fraction) AS n FROM run_metrics"),
+    ):
+        page.keyboard.type(typed)
+        option = page.locator(".cm-tooltip-autocomplete").get_by_role("option", name=re.compile(label)).first
+        expect(option).to_have_attribute("aria-selected", "true", timeout=PATIENCE_MS)
+        page.wait_for_timeout(150)  # CodeMirror takes no key for a moment, so that what is typed is not completed
+        page.keyboard.press("Enter")
+        expect(editor).to_have_text(re.compile(rf"^{re.escape(full)}\)?$"))
+    expect(page.locator(".cm-editor .keyword").first).to_have_text("SELECT")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("1 row in")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page).to_have_url(re.compile(r"sql=SELECT\+max%28dead_position_fraction%29\+AS\+n\+FROM\+run_metrics"))
+    assert hosts == {"127.0.0.1"}
+
+
+def test_a_link_and_a_prepared_query_fill_the_editor(page: Page, served: AppServer) -> None:
+    page.goto(f"{served.url}/query?sql=SELECT%2041%0A-- why")
+    editor = page.get_by_role("textbox", name="SQL")
+    expect(page.locator(".cm-editor .cm-line")).to_have_text(["SELECT 41", "-- why"], timeout=PATIENCE_MS)
+    expect(page.get_by_text("This query comes from a link.")).to_be_visible()
+    page.get_by_role("button", name="Waste by engine").click()
+    expect(editor).to_contain_text("dead_fraction", timeout=PATIENCE_MS)
+
+
+def test_without_the_editor_the_text_area_asks(page: Page, served: AppServer) -> None:
+    page.route("**/codemirror.min.js", lambda route: route.abort())
+    page.goto(f"{served.url}/query")
+    area = page.locator("textarea")
+    expect(area).to_be_visible(timeout=PATIENCE_MS)
+    allow_a_minute(page)
+    ask(page, "SELECT 41 + 1 AS answer")
+    expect(page.get_by_text("1 row in")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".cm-editor")).to_have_count(0)

@@ -53,6 +53,19 @@ def test_ids_and_digests_are_on_no_axis() -> None:
     assert not can_draw(by_request, Drawing(kind="points", x="gap_s", y="request_id"))
 
 
+def test_a_digest_under_another_name_is_on_no_axis_and_no_color() -> None:
+    digests = ["20c9d41161330bac", "77aa01bc5d1e2f30"]
+    frame = pd.DataFrame({"workload": digests, "model": ["a", "b"], "ratio": [1.5, 2.0]})
+    assert axis_columns(frame) == ["model", "ratio"]
+    assert suggested(frame) == Drawing(kind="bar", x="model", y="ratio")
+    points = pd.DataFrame(
+        {"workload": digests * 2, "model": ["a", "a", "b", "b"], "x": [1, 2, 3, 4], "y": [4, 3, 2, 1]}
+    )
+    assert suggested(points) == Drawing(kind="points", x="x", y="y", color="model")
+    # words of these letters, and numbers as text, are labels
+    assert axis_columns(pd.DataFrame({"word": ["deadbeefcafe", "202611300900"]})) == ["word"]
+
+
 def test_long_and_foreign_texts_on_the_axis_stay_apart_and_stay_text() -> None:
     long = "the same beginning of a long text, then "
     frame = pd.DataFrame({"x": [f"{long}a", f"{long}b", "<b>c</b>{y}"], "n<i>": [1, 2, 3]})

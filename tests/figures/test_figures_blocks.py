@@ -194,7 +194,7 @@ def test_a_preemption_is_in_the_timeline_at_its_lane_and_time() -> None:
     assert len(pool.run.events) == 2
     assert list(marks(figure).x) == pool.run.events["step"].tolist()
     assert list(marks(figure).y) == pool.run.events["lane"].tolist()
-    dense = slot_timeline(pool.run.spans, num_lanes=2000, preemptions=pool.run.events)
+    dense = slot_timeline(pool.run.spans, num_lanes=2000, preemptions=pool.run.events, folds=False)
     assert "heatmap" in {trace.type for trace in dense.data}
     assert len(marks(dense).x) == 2
 

@@ -12,7 +12,15 @@ from pages.figures.sample import sample_run
 from pages.figures.timeline.overview import phase_shares
 from pages.figures.timeline.queue import queue_from_passes
 from pages.figures.timeline.spans import COLUMNS
-from pages.figures.timeline.timeline import NO_SPANS, lane_px, number_px, round_end, shared_range, slot_timeline
+from pages.figures.timeline.timeline import (
+    NO_SPANS,
+    lane_px,
+    number_px,
+    round_end,
+    shared_range,
+    slot_timeline,
+    unused_lanes,
+)
 from tests.support.figures import json_bytes
 
 STATIC, CONTINUOUS = sample_run("static"), sample_run("continuous")
@@ -50,6 +58,26 @@ def test_continuous_has_no_dead_bar_but_a_legend_entry_for_it() -> None:
     # request 4 moved from slot 3 to slot 0: still one bar of 46.5 steps
     assert 46.5 in list(drawn["decode"].x)
     assert len(drawn["decode"].x) == 8
+
+
+def test_more_than_four_unused_lanes_are_one_line_of_text() -> None:
+    # the sample uses lanes 0 to 3
+    assert [unused_lanes(STATIC.spans, lanes) for lanes in (None, 4, 8, 9, 64)] == [0, 0, 0, 5, 60]
+    four, folded = slot_timeline(STATIC.spans), slot_timeline(STATIC.spans, num_lanes=64)
+    assert folded.layout.height == four.layout.height + 20
+    assert list(folded.layout.yaxis.range) == pytest.approx([4 - 0.45 + 20 / 34, -0.55])
+    assert list(folded.layout.yaxis.tickvals) == [0, 1, 2, 3]
+    [line] = folded.layout.annotations
+    assert line.text == "60 more lanes were never used"
+    assert 3.5 < line.y < 4 - 0.45 + 20 / 34
+    assert max(lane for trace in folded.data if trace.type == "bar" for lane in trace.y if lane is not None) == 3
+    assert not four.layout.annotations
+
+
+def test_unused_lanes_are_drawn_where_asked_few_or_nothing_has_run() -> None:
+    assert slot_timeline(STATIC.spans, num_lanes=64, folds=False).layout.yaxis.range[0] == 64 - 0.45
+    assert slot_timeline(STATIC.spans, num_lanes=8).layout.yaxis.range[0] == 8 - 0.45
+    assert slot_timeline(STATIC.spans.head(0), num_lanes=64).layout.yaxis.range[0] == 64 - 0.45
 
 
 def test_every_request_is_numbered_once() -> None:

@@ -93,7 +93,8 @@ def latency_cdf(
         ticktext=[exact(each, "%") for each in (0, 25, 50, 75, 95)],
         fixedrange=True,
     )
-    set_layout(figure, xaxis=_x_settings(x_axis, dark), yaxis=y_axis)
+    # `meta` has no effect on the drawing: the timeline player marks a request's value in it.
+    set_layout(figure, xaxis=_x_settings(x_axis, dark), yaxis=y_axis, meta={"scale": x_axis.scale})
     return figure
 
 

@@ -6,6 +6,7 @@ are thinned; the lowest and the highest of every stretch are kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ MAX_BARS = 60
 MAX_POINTS = 4_000
 MAX_COLORS = 6
 LABEL_CHARACTERS = 28
+DIGEST = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{12,64}")
 NO_ROWS = "No row has both values."
 
 
@@ -49,12 +51,19 @@ def label_columns(frame: pd.DataFrame) -> list[str]:
 def axis_columns(frame: pd.DataFrame) -> list[str]:
     """Columns for an x axis: numbers, times, text. Ids and digests order nothing and mean nothing to a reader."""
     drawn = (_is_number, _is_time, _is_text)
-    return [str(n) for n in frame.columns if not is_id(str(n)) and any(kind(frame[n]) for kind in drawn)]
+    return [str(n) for n in frame.columns if not holds_ids(frame[n]) and any(kind(frame[n]) for kind in drawn)]
 
 
 def is_id(name: str) -> bool:
     """Whether a column holds ids or digests, by its name."""
     return name in ("id", "digest") or name.endswith(("_id", "_digest"))
+
+
+def holds_ids(column: pd.Series) -> bool:
+    """Whether a column holds ids or digests, by its name, or by its values where a query has renamed it."""
+    if is_id(str(column.name)):
+        return True
+    return _is_text(column) and bool(column.dropna().map(lambda text: DIGEST.fullmatch(str(text)) is not None).all())
 
 
 def suggested(frame: pd.DataFrame) -> Drawing | None:
@@ -63,7 +72,7 @@ def suggested(frame: pd.DataFrame) -> Drawing | None:
     if len(frame) < 2 or not values:
         return None
     times = [str(name) for name in frame.columns if _is_time(frame[name])]
-    labels = [name for name in label_columns(frame) if not is_id(name)]
+    labels = [name for name in label_columns(frame) if not holds_ids(frame[name])]
     color = next((name for name in labels if 1 < frame[name].nunique() <= MAX_COLORS), None)
     if times:
         return Drawing(kind="line", x=times[0], y=values[0], color=color)

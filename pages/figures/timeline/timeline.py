@@ -3,7 +3,8 @@
 Gray is prefill, one span per chunk where prefill is chunked. Green is decode. Hatched red is dead: a row that is still
 computed although its request has finished. A triangle marks a preemption. A thin strip above shows the queue. Up to
 DENSE_SPANS visible spans are drawn one by one; above that the figure is an overview in time bins, and its x axis says
-so. The figure does not know why a request waits or ends.
+so. The last lanes, if more than FEW_UNUSED of them were never used, are folded into one line of text. The figure does
+not know why a request waits or ends.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ MIN_SHARE = 5e-4  # a smaller share of a lane is rounding
 STRIP_PX = 42
 STRIP_GAP_PX = 12
 LEGEND_PX = 30
+FEW_UNUSED = 4
+FOLD_PX = 20
 NO_SPANS = "No request has a slot yet."
 DRAWING_ORDER = ("empty", "decode", "dead", "prefill")  # prefill last: half a step wide, it must not be covered
 PHASE_LABELS = {"prefill": "prefill", "decode": "decode", "dead": "dead slot", "empty": "empty"}
@@ -58,25 +61,26 @@ def slot_timeline(
     title: str = "",
     note: str = NO_SPANS,
     most_px: float = math.inf,
+    folds: bool = True,
     dark: bool = False,
 ) -> go.Figure:
     """Draw spans (columns as in spans.COLUMNS) over lanes; `queue` is a frame of queue.queue_from_passes.
 
     `preemptions` are rows of the run log's events: lane, request_id, blocks, tokens, step, time_s. `x_range`, in the
-    unit drawn, fixes the axis to make runs comparable. `num_lanes` adds lanes that no request used. `note` is the text
-    of a figure without spans. The height depends only on the lanes, the title and whether `queue` is given, so a live
-    run keeps its place on the page. `most_px` limits the height of all lanes together.
+    unit drawn, fixes the axis to make runs comparable. `num_lanes` adds lanes that no request used; `folds` folds them
+    where they are many. `note` is the text of a figure without spans. The height depends only on the drawn lanes, the
+    title and whether `queue` is given. `most_px` limits the height of all lanes together.
     """
     closed = closed_spans(spans)
-    used = 0 if closed.empty else int(closed["lane"].max()) + 1
-    lanes = max(num_lanes or 0, used)
+    folded = unused_lanes(closed, num_lanes) if folds else 0
+    lanes = _all_lanes(closed, num_lanes) - folded
     if lanes == 0:
         return note_figure(note, dark=dark, title=title)
     window = x_range or shared_range([closed], unit)
     merged = merge_moves(closed)
     shown = visible_spans(merged, unit, window)
     px = min(lane_px(lanes), most_px / lanes)
-    figure = _canvas(lanes, px, window, unit, queue is not None, title, dark)
+    figure = _canvas(lanes, px, window, unit, queue is not None, folded, title, dark)
     if closed.empty:
         _add_note(figure, note, dark)
     elif is_dense(shown, lanes, px):
@@ -91,6 +95,21 @@ def slot_timeline(
     if queue is not None and not queue.empty:
         add_queue_strip(figure, queue, unit=unit, window=window, dark=dark)
     return figure
+
+
+def unused_lanes(spans: pd.DataFrame, num_lanes: int | None) -> int:
+    """The number of lanes after the last used one, which are folded: 0 for up to FEW_UNUSED, or without a span.
+
+    Takes closed spans.
+    """
+    used = _all_lanes(spans, None)
+    unused = (num_lanes or 0) - used
+    return unused if used and unused > FEW_UNUSED else 0
+
+
+def _all_lanes(spans: pd.DataFrame, num_lanes: int | None) -> int:
+    """The lanes up to the last used one, and at least `num_lanes`."""
+    return max(num_lanes or 0, 0 if spans.empty else int(spans["lane"].max()) + 1)
 
 
 def is_dense(spans: pd.DataFrame, num_lanes: int, px: float | None = None) -> bool:
@@ -126,10 +145,14 @@ def number_px(px: float) -> int:
 
 
 def _canvas(
-    lanes: int, px: float, window: tuple[float, float], unit: Unit, has_strip: bool, title: str, dark: bool
+    lanes: int, px: float, window: tuple[float, float], unit: Unit, has_strip: bool, folded: int, title: str, dark: bool
 ) -> go.Figure:
-    """The axes: lanes below, the queue strip above, one x axis. Heights depend on the number of lanes."""
-    lanes_px = round(lanes * px) + 6
+    """The axes: lanes below, the queue strip above, one x axis. Heights depend on the number of lanes.
+
+    `folded` lanes are a line of text under the others.
+    """
+    fold_px = FOLD_PX if folded else 0
+    lanes_px = round(lanes * px) + 6 + fold_px
     strip_px = STRIP_PX + STRIP_GAP_PX if has_strip else 0
     figure = new_figure(plot_px=lanes_px + strip_px, dark=dark, title=title, top=LEGEND_PX)
     inner_px = lanes_px + strip_px
@@ -147,7 +170,7 @@ def _canvas(
         yaxis=axis(
             dark,
             title="lane",
-            range=[lanes - 0.45, -0.55],
+            range=[lanes - 0.45 + fold_px / px, -0.55],
             tickvals=ticks,
             ticktext=[str(t) for t in ticks],
             showgrid=False,
@@ -159,6 +182,10 @@ def _canvas(
     if has_strip:
         strip = axis(dark, title="queue", domain=[1 - STRIP_PX / inner_px, 1], anchor="x", fixedrange=True)
         set_layout(figure, yaxis2=strip)
+    if folded:
+        text = f"{plural(folded, 'more lane')} were never used"
+        place = {"x": 0, "xref": "x domain", "y": lanes - 0.45 + fold_px / px / 2, "yref": "y"}
+        figure.add_annotation(label(text, **place, font={"size": 12, "color": palette(dark).faint_text}))
     return figure
 
 

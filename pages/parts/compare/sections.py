@@ -11,8 +11,7 @@ import streamlit as st
 from engine.core.format import count
 from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.figures.timeline.preemptions import preemptions_of
-from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import shared_range, slot_timeline, timelines_caption
+from pages.figures.timeline.timeline import timelines_caption
 from pages.figures.waste.breakdowns import IN_TIME
 from pages.figures.waste.kv_layouts import kv_layouts, kv_layouts_caption
 from pages.figures.waste.waste import waste_breakdown, waste_caption
@@ -22,14 +21,13 @@ from pages.parts.runs.figures import (
     WASTE_HELP,
     LatencyFigure,
     absence,
-    chosen_unit,
     counted_noun,
     discarded_text,
-    lanes_px,
     overlaid,
     worst_gap_text,
 )
 from pages.parts.runs.loaded_run import LoadedRun
+from pages.parts.runs.timeline import draw_slot_timelines
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import plain
@@ -41,21 +39,7 @@ Runs = Mapping[str, LoadedRun]
 
 def draw_timelines(runs: Runs) -> None:
     """One timeline per run, one below the other, all over the same x range."""
-    unit = chosen_unit()
-    window = shared_range([run.spans for run in runs.values()], unit)
-    for name, run in runs.items():
-        figure = slot_timeline(
-            run.spans,
-            unit=unit,
-            queue=queue_from_passes(run.passes),
-            x_range=window,
-            num_lanes=run.config.num_slots,
-            preemptions=preemptions_of(run.events),
-            title=name,
-            most_px=lanes_px(run.config.num_slots, PAIR_LANES_PX),
-            dark=is_dark(),
-        )
-        show(figure, key=f"timeline_{run.run_id}", alt=f"Slot timeline of {name}")
+    unit = draw_slot_timelines(runs, room_px=PAIR_LANES_PX)
     st.caption(plain(timelines_caption({name: run.spans for name, run in runs.items()}, unit=unit)))
     if lost := preempted_text({name: preemptions_of(run.events) for name, run in runs.items()}):
         st.caption(plain(lost))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import html
-import math
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from engine.core.format import count, duration, is_missing, plural
-from pages.parts.runs.answers import answer_or_note, answers_of, with_texts
+from engine.core.format import plural
+from pages.parts.runs.answers import answers_of, with_texts
 from pages.parts.runs.loaded_run import LoadedRun
+from pages.parts.runs.request_texts import draw_texts
 from pages.parts.shared.page_state import page_key
 from pages.parts.shared.tables import TABLE_FORMAT
 
@@ -71,36 +70,6 @@ def table_of(requests: pd.DataFrame) -> pd.DataFrame:
     for column in ("prompt_text", "output_text"):
         table[column] = table[column].map(_one_line)
     return table.rename(columns=COLUMNS)
-
-
-def draw_texts(run: LoadedRun, row: pd.Series) -> None:
-    """A request's full prompt and answer side by side."""
-    request_id = int(row["request_id"])
-    left, right = st.columns(2, gap="medium")
-    with left:
-        st.markdown(f"**Prompt of request {request_id}** · {count(row['prompt_tokens'])} tokens")
-        st.html(text_block(row["prompt_text"] or "The prompt's text was not logged."))
-    with right:
-        st.markdown(f"**Answer** · {_answer_stats(row)}")
-        st.html(text_block(answer_or_note(row["output_text"], row, run.status)))
-
-
-def text_block(text: str) -> str:
-    """Foreign text as HTML, line by line, in a box that scrolls."""
-    style = "white-space: pre-wrap; overflow-wrap: anywhere; max-height: 20rem; overflow-y: auto; line-height: 1.45;"
-    border = "border: 1px solid rgba(128,128,128,.3); border-radius: .5rem; padding: .6rem .8rem;"
-    return f'<div class="text" style="{style} {border}">{html.escape(text)}</div>'
-
-
-def _answer_stats(row: pd.Series) -> str:
-    text = plural(int(row["output_tokens"]) if not is_missing(row["output_tokens"]) else 0, "token")
-    if not is_missing(row["e2e_s"]) and math.isfinite(row["e2e_s"]):
-        text += f", complete after {duration(row['e2e_s'])}"
-    lost = row.get("preemptions")
-    if not is_missing(lost) and lost:
-        text += f", preempted {'once' if lost == 1 else f'{count(lost)} times'}"
-    ended = {"budget": "ended by its budget", "eos": "ended by the model"}.get(str(row["finish_reason"]))
-    return f"{text}, {ended}" if ended else f"{text}, {row['state']}"
 
 
 def _one_page(requests: pd.DataFrame) -> pd.DataFrame:

@@ -14,8 +14,7 @@ from engine.core.format import count, plural
 from pages.figures.latency.cdf import latency_caption, latency_cdf
 from pages.figures.timeline.passes import pass_kinds_caption, pass_trace
 from pages.figures.timeline.preemptions import preemptions_of, preemptions_text
-from pages.figures.timeline.queue import queue_from_passes
-from pages.figures.timeline.timeline import slot_timeline, timeline_caption
+from pages.figures.timeline.timeline import timeline_caption
 from pages.figures.waste.waste import waste_breakdown, waste_caption
 from pages.parts.runs.figures import (
     LATENCY_FIGURES,
@@ -26,10 +25,10 @@ from pages.parts.runs.figures import (
     chosen_unit,
     counted_noun,
     discarded_text,
-    lanes_px,
     overlaid,
 )
 from pages.parts.runs.loaded_run import LoadedRun
+from pages.parts.runs.timeline import draw_slot_timelines
 from pages.parts.shared.charts import in_columns, show, show_still
 from pages.parts.shared.lab import is_dark
 from pages.parts.shared.markdown import plain
@@ -39,19 +38,8 @@ LANES_PX = 300  # of a timeline with its tiles on a laptop's first screen
 
 def draw_timeline(run: LoadedRun) -> None:
     """The slots over steps or seconds, with the queue above."""
-    unit = chosen_unit()
-    lanes = run.config.num_slots
-    figure = slot_timeline(
-        run.spans,
-        unit=unit,
-        queue=queue_from_passes(run.passes),
-        num_lanes=lanes,
-        preemptions=preemptions_of(run.events),
-        most_px=lanes_px(lanes, LANES_PX),
-        dark=is_dark(),
-    )
-    show(figure, key="timeline", alt="Slot timeline")
-    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=lanes))
+    unit = draw_slot_timelines({run.config.engine: run}, room_px=LANES_PX)
+    st.caption(timeline_caption(run.spans, unit=unit, num_lanes=run.config.num_slots))
     if preempted := preemptions_text(preemptions_of(run.events)):
         st.caption(preempted)
 

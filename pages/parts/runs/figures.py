@@ -35,6 +35,9 @@ Each lane is one slot of the batch, from the run's start (left) to its end (righ
 
 The strip above shows how many requests wait. By step, all steps have the same width: this is the schedule. By second,
 it is the time that the schedule took on this machine.
+
+Click a request to mark it everywhere and to read its prompt and answer. Point at a pass to read its values. Play, or
+step with the arrow keys, to reveal the run up to a step; space plays and pauses, Escape clears the mark.
 """
 
 WASTE_HELP = """

@@ -57,6 +57,28 @@ def test_a_run_that_cannot_be_read_says_why(runs: Path, monkeypatch: pytest.Monk
     assert "This run cannot be read: " in words(open_page("run", run_id="r1"))
 
 
+def test_a_link_with_a_request_opens_its_prompt_answer_and_times(runs: Path) -> None:
+    write_run(runs, "r1")
+    text = open_run(runs, request="1")
+    assert "**Prompt of request 1** · 16 tokens" in text
+    assert "Question 1?" in text
+    assert "4 tokens, waited 0 s, first token after 100 ms, complete after 400 ms, ended by its budget" in text
+    assert "**Prompt of request 1**" not in open_run(runs)
+    assert "There is no request 9 here." in open_run(runs, request="9")
+    assert "Invalid setting in the link: request 'x'" in open_run(runs, request="x")
+
+
+def test_unused_lanes_are_folded_until_a_link_or_the_switch_opens_them(runs: Path) -> None:
+    write_run(runs, "r1", config=config_of("static", slots=64))
+    take_in(runs.parent)
+    folded = open_page("run", run_id="r1")
+    assert figures(folded)["Slot timeline"]["layout"]["annotations"][0]["text"] == "62 more lanes were never used"
+    assert folded.toggle[0].label == "Show 62 unused lanes"
+    opened = open_page("run", run_id="r1", lanes="all")
+    assert "annotations" not in figures(opened)["Slot timeline"]["layout"]
+    assert opened.toggle[0].value is True
+
+
 def test_a_run_id_cannot_draw_on_the_page(runs: Path) -> None:
     app = open_page("run", run_id="**x**<b>")
     assert r"\*\*x\*\*\<b\>" in app.warning[0].value

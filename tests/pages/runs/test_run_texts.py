@@ -20,8 +20,9 @@ from pages.parts.compare.settings import Mismatch, mismatch_rows, setting_rows
 from pages.parts.history.table import history_table
 from pages.parts.history.toolbar import split_running
 from pages.parts.run import environment
-from pages.parts.run.requests import table_of, text_block
+from pages.parts.run.requests import table_of
 from pages.parts.runs.figures import LATENCY_FIGURES, absence, overlaid, worst_gap_text
+from pages.parts.runs.request_texts import text_block
 from pages.parts.runs.run_text import busy_line, choice_label, engine_line, machine_line, when, workload_line
 from pages.parts.runs.status import kept_line, oom_lines, trouble_of
 from pages.parts.shared.tables import table_html

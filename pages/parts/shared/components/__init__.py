@@ -1,1 +1,1 @@
-"""JavaScript of the lab's own, each script with the Python that puts it on a page."""
+"""Components of the lab's own: JavaScript that adds to what Streamlit draws. Without it the page still works."""
