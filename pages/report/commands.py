@@ -8,6 +8,7 @@ from typing import Any
 from engine.core.command_line import PROMPT_FILE, command, prompt_flags, run_command, setting_flags, setting_values
 from engine.core.config import SETTINGS, RunConfig
 from engine.core.format import plural
+from engine.core.presets import PRESETS
 from engine.hardware.hardware_presets import HARDWARE
 from engine.hardware.roofline import shape_of_run
 
@@ -77,8 +78,8 @@ def load_command(config: RunConfig, settings: Mapping[str, Any]) -> str:
     for name in ("ttft_limit_s", "tpot_limit_s"):
         flags += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"] if settings.get(name) else []
     flags += [] if settings.get("confirm", True) else ["--no-confirm"]
-    left_out = (*OF_POINTS, "form", "return")  # of the engines that form batches: each point has its engine's
-    shared = setting_flags(config, leave_out=OF_POINTS if config.engine == "static" else left_out)
+    batches = PRESETS[config.engine].forms_batches  # else `form` and `return` are another engine's
+    shared = setting_flags(config, leave_out=OF_POINTS if batches else (*OF_POINTS, "form", "return"))
     return command("arrivals", [*flags, *_repeats(settings), *shared, *prompt_flags(config.workload)])
 
 
