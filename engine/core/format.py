@@ -33,6 +33,8 @@ import math
 import re
 from typing import TextIO
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 NO_BREAK_SPACE = "\u00a0"
 MISSING = "–"
 PLAIN_CHARACTERS = "plain_characters"
@@ -161,6 +163,11 @@ def aligned(value: float | None, unit: str, width: int = 10) -> str:
 def breakable(text: str) -> str:
     """The text with normal spaces, for files, JSON and CSV."""
     return text.replace(NO_BREAK_SPACE, " ")
+
+
+def without_formula(text: str) -> str:
+    """The text with an apostrophe before it if a spreadsheet would run it as a formula; a plain number stays."""
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) and not _NUMBER.fullmatch(text) else text
 
 
 def unbroken(text: str) -> str:
