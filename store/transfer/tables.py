@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import pandas as pd
 
+from engine.core.format import without_formula
 from engine.metrics.metrics import RUN_METRICS
 from store.database import SUMMARIES, first_row, in_transaction
 from store.queries.history import RunFilter
@@ -27,7 +28,6 @@ RUN_COLUMNS = (
     "tags", "note", "lost", "log_bytes",
 )  # fmt: skip
 METRIC_NAMES = tuple(metric.name for metric in RUN_METRICS)
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(FORMULA_SIGNS) else value
+        return without_formula(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

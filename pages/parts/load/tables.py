@@ -12,6 +12,7 @@ from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
 from pages.figures.frames import records
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
+from pages.parts.shared.tables import csv_text
 
 FIGURES = (
     *("offered/s", "achieved/s", "tok/s", "queue p50, s", "TTFT p50, s", "TTFT p95, s", "waiting, mean"),
@@ -136,7 +137,7 @@ def csv_of(rows: pd.DataFrame) -> str:
     """All rows in full precision, with Little's law and run ids as columns."""
     flat = rows.drop(columns=["little", "run_ids"])
     little = pd.DataFrame([found or {} for found in rows["little"]], index=rows.index).add_prefix("little_")
-    return pd.concat([flat, little], axis=1).assign(run_ids=joined_ids(rows["run_ids"])).to_csv(index=False)
+    return csv_text(pd.concat([flat, little], axis=1).assign(run_ids=joined_ids(rows["run_ids"])))
 
 
 def _queue_text(row: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from pages.figures.repeats.measures import MEASURES, RepeatMeasure, times_text
 from pages.parts.experiments.description import spread_text
 from pages.parts.experiments.tables import attempts_of
 from pages.parts.shared.links import compare_link
+from pages.parts.shared.tables import csv_text
 
 ENGINE_HEADER = ("metric", "engine", "median", "lowest", "highest", "spread", "n")
 RATIO_HEADER = ("metric", "ratio", "median", "lowest", "highest", "agree")
@@ -104,7 +105,7 @@ def csv_of(points: pd.DataFrame) -> str:
     """All runs and metrics in full precision, in seconds and bytes; `repeat` counts from 0."""
     left_out = {"series", "config", "point_values", "has_run", "live_run_id", "attempts", "ended_at", *CSV_FIRST}
     metrics = [name for name in points if name not in left_out and points[name].notna().any()]
-    return points[[*CSV_FIRST, *metrics]].to_csv(index=False)
+    return csv_text(points[[*CSV_FIRST, *metrics]])
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

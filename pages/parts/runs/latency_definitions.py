@@ -25,7 +25,7 @@ from pages.parts.shared.links import WHO_COUNTS_SO
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.metric_text import METRIC_BY_NAME, metric_text
 from pages.parts.shared.page_state import linked, one_of, page_key
-from pages.parts.shared.tables import draw_table
+from pages.parts.shared.tables import csv_text, draw_table
 
 DEFINITIONS = tuple(choice.name for choice in CHOICES)  # in the address
 KEPT = 16
@@ -257,7 +257,7 @@ def requests_csv(requests: Mapping[str, pd.DataFrame], counted: Mapping[str, pd.
     `itl_mean_s` is the mean of the request's gaps.
     """
     parts = [_request_rows(run_id, frame, counted[run_id], by) for run_id, frame in requests.items()]
-    return pd.concat(parts, ignore_index=True).to_csv(index=False)
+    return csv_text(pd.concat(parts, ignore_index=True))
 
 
 def _request_rows(run_id: str, requests: pd.DataFrame, counted: pd.DataFrame, by: Definitions) -> pd.DataFrame:
@@ -281,7 +281,7 @@ def metrics_csv(
                 values = [each.here, each.default, each.difference]
                 rows.append([run_id, metric.name, metric.unit, *values, counted_by(by)])
     columns = ["run_id", "metric", "unit", "value", "value_by_default", "difference", "counted_by"]
-    return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(index=False)
+    return csv_text(pd.DataFrame(rows, columns=columns, dtype=object))
 
 
 def counted_by(definitions: Definitions) -> str:

@@ -8,10 +8,18 @@ from __future__ import annotations
 import html
 from collections.abc import Collection, Sequence
 
+import pandas as pd
 import streamlit as st
+
+from engine.core.format import without_formula
 
 PROSE_CHARACTERS = 32
 TABLE_FORMAT = "%.4g"  # of numbers in sortable tables: four significant digits, so that close rows differ
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """The frame as CSV, without its index. A text that a spreadsheet would run as a formula gets an apostrophe."""
+    return frame.map(lambda value: without_formula(value) if isinstance(value, str) else value).to_csv(index=False)
 
 
 def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Collection[int] = ()) -> None:

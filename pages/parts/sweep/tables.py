@@ -8,6 +8,7 @@ from engine.core.units import GIB
 from pages.figures.frames import records
 from pages.parts.experiments.description import spread_text, status_text
 from pages.parts.experiments.tables import attempts_of, first_run_links, joined_ids
+from pages.parts.shared.tables import csv_text
 
 COLUMNS = (
     *("run", "prompts", "B", "TTFT, s", "TPOT, ms", "tok/s per request", "tok/s", "peak, GiB", "FLOP/byte"),
@@ -87,4 +88,4 @@ def attempts_table(points: pd.DataFrame) -> pd.DataFrame:
 def csv_of(table: pd.DataFrame) -> str:
     """All rows and columns of the sweep in full precision, in seconds and bytes; run ids are separated by blanks."""
     named = table.drop(columns=["series"]).assign(run_ids=joined_ids(table["run_ids"]))
-    return named.to_csv(index=False)
+    return csv_text(named)
