@@ -27,7 +27,7 @@ MAX_TOKEN_ID = 2**31 - 1
 PHASES = ("prefill", "decode", "dead", "empty")
 
 
-class Refused(ValueError):
+class RefusedRun(ValueError):
     """A run is not taken in, or not any further: the text says in one line which file and why."""
 
 
@@ -100,14 +100,14 @@ def _bound(stream: str, field: pa.Field) -> Range | Words | None:
 
 
 def check_rows(folder: Path, stream: str, rows: pa.Table) -> None:
-    """Refused, with the file and the column, if a value is outside its bounds."""
+    """RefusedRun, with the file and the column, if a value is outside its bounds."""
     for name, bound in bounds_of(stream).items():
         column = rows[name]
         allowed = _allowed(column, bound)
         if pc.all(allowed).as_py() is False:
             value = column.filter(pc.invert(allowed))[0].as_py()
             path = folder / stream_file(stream)
-            raise Refused(f"{path}: refused: {name} is {_shown(value)}; it must be {bound.rule()}")
+            raise RefusedRun(f"{path}: refused: {name} is {_shown(value)}; it must be {bound.rule()}")
 
 
 def _allowed(column: pa.ChunkedArray, bound: Range | Words) -> Any:

@@ -21,7 +21,6 @@ from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_exp
 from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from store.database import carry_out, first_row, in_transaction, utc
 from store.folders import OF_AN_EXPERIMENT, stamp_of
-from store.ingest.run_schema import check_experiment
 
 # Values of a point that have a column, and the column's name.
 COLUMNS_OF_VALUES = {
@@ -72,12 +71,8 @@ def ingest_experiment(
     stamp = stamp_of(folder, OF_AN_EXPERIMENT)  # first: what changes from here on is seen the next time
     is_worked_on = ExperimentLog.is_open(folder)
     logged = read_experiment(folder)
-    check_experiment(folder, logged)
     plan = logged.plan
-    try:
-        plan_json, points = json.dumps(plan.to_dict()), _point_rows(logged)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
+    plan_json, points = _plan_rows(folder, logged)
     known = first_row(
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
@@ -114,6 +109,17 @@ def ingest_experiment(
         points=len(points),
         settled=len([row for row in points if row["status"] in ("completed", "oom", "failed")]),
     )
+
+
+def _plan_rows(folder: Path, logged: LoggedExperiment) -> tuple[str, list[dict[str, Any]]]:
+    """The plan as JSON, and a row per point. ValueError in one line for what the store cannot hold."""
+    from store.ingest.run_schema import check_experiment  # pydantic takes long to import
+
+    check_experiment(folder, logged)
+    try:
+        return json.dumps(logged.plan.to_dict()), _point_rows(logged)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
 
 
 def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> None:

@@ -26,10 +26,9 @@ from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
 from store.database import SUMMARIES, TABLES, carry_out, disk_full_in_one_line, first_row, in_transaction
 from store.folders import stamp_of
-from store.ingest.bounds import Refused, check_rows
+from store.ingest.bounds import RefusedRun, check_rows
 from store.ingest.checks import keep_checks
 from store.ingest.run_rows import close_open_spans, delete_rows, upsert_run
-from store.ingest.run_schema import check_run
 
 LAST_BYTES = CHUNK_BYTES // 2  # a smaller chunk is most likely the last one available now
 
@@ -57,6 +56,8 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
     a damaged log without checksums, everything before the damage is ingested. One thread at a time may ingest into a
     store.
     """
+    from store.ingest.run_schema import check_run  # pydantic takes long to import, and most commands find nothing new
+
     stamp = stamp_of(folder)  # first: what changes from here on is seen the next time
     reader = RunLogReader(folder)
     # The status first: the log of an ended run is complete.
@@ -80,19 +81,7 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         rows=dict.fromkeys(STREAMS, 0),
         damaged={},
     )
-    try:
-        if known is None or (str(known.folder), known.stamp) != (str(folder), stamp):
-            _check_sums(folder, result)
-        while in_transaction(cursor, ingest.next_chunks):
-            pass
-    except Refused as refused:
-        _refuse(ingest, known, refused)
-        raise
-    except duckdb.Error as error:
-        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
-    _record_damage(cursor, ingest, None if known is None else known.damage)
-    for damage in ingest.damaged.values():
-        raise damage
+    _take_in(ingest, known, is_changed=known is None or (known.folder, known.stamp) != (folder, stamp))
     is_settled = status != "running" and place == folder
     _keep_stamp(cursor, str(info["run_id"]), stamp if is_settled else None, None if known is None else known.stamp)
     return IngestReport(
@@ -105,17 +94,35 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
     )
 
 
+def _take_in(ingest: _RunIngest, known: _Known | None, *, is_changed: bool) -> None:
+    """Ingest all that is new. ValueError in one line if the run is damaged or refused."""
+    folder = ingest.reader.folder
+    try:
+        if is_changed:
+            _check_sums(folder, ingest.result)
+        while in_transaction(ingest.cursor, ingest.next_chunks):
+            pass
+    except RefusedRun as refused:
+        _refuse(ingest, known, refused)
+        raise
+    except duckdb.Error as error:
+        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
+    _record_damage(ingest.cursor, ingest, None if known is None else known.damage)
+    for damage in ingest.damaged.values():
+        raise damage
+
+
 def _check_sums(folder: Path, result: Mapping[str, Any] | None) -> None:
-    """Refused if a stream of an ended run is not as it was logged."""
+    """RefusedRun if a stream of an ended run is not as it was logged."""
     try:
         damaged = damaged_streams(folder, result)
     except ValueError as error:
-        raise Refused(f"{folder}/{error}") from error
+        raise RefusedRun(f"{folder}/{error}") from error
     if damaged:
-        raise Refused(f"{folder}/{'; '.join(damaged.values())}")
+        raise RefusedRun(f"{folder}/{'; '.join(damaged.values())}")
 
 
-def _refuse(ingest: _RunIngest, known: _Known | None, refused: Refused) -> None:
+def _refuse(ingest: _RunIngest, known: _Known | None, refused: RefusedRun) -> None:
     """Leave nothing of a new run; of a known one, keep the rows and the status, and note the damage."""
     cursor, run_id = ingest.cursor, str(ingest.info["run_id"])
     if known is None:
@@ -157,7 +164,7 @@ class _RunIngest:
         for stream in STREAMS:
             try:
                 chunk = _ingest_chunk(self.cursor, self.reader, str(self.info["run_id"]), stream)
-            except Refused:
+            except RefusedRun:
                 raise
             except ValueError as error:
                 self.damaged[stream] = error
