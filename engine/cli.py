@@ -9,7 +9,7 @@ import sys
 
 from engine.commands import arrivals, calibrate, gpus, memory, models, overhead, parity, run, simulate, sweep
 from engine.commands.experiments import require_alone
-from engine.core.errors import EngineOutOfMemory
+from engine.core.errors import EngineOutOfMemory, shortened
 from engine.core.format import fit_terminal
 from engine.core.terminal import OneLineParser
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         code: int = module.run(args)
         return code
     except ValueError as error:
-        print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
+        print(f"{parser.prog} {args.command}: {shortened(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{parser.prog} {args.command}: stopped", file=sys.stderr)
@@ -59,8 +59,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{parser.prog} {args.command}: stopped while waiting for the device", file=sys.stderr)
         return 1
     except EngineOutOfMemory as error:
-        print(f"{parser.prog} {args.command}: {error}", file=sys.stderr)
+        print(f"{parser.prog} {args.command}: {shortened(str(error))}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{parser.prog} {args.command}: {error}; LAB_HOME and LAB_CACHE set the lab's folders", file=sys.stderr)
+        print(
+            f"{parser.prog} {args.command}: {shortened(str(error))}; LAB_HOME and LAB_CACHE set the lab's folders",
+            file=sys.stderr,
+        )
         return 2 if isinstance(error, UNUSABLE_FOLDER) else 1

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from engine.core.errors import shortened
 from engine.core.format import plural, size
 from pages.figures.frames import records
 from pages.parts.history.filters import NAMES, clear_filters, draw_filters
@@ -25,6 +26,7 @@ from pages.parts.shared.widgets import draw_complaints
 from store.queries.history import Found, RunFilter
 
 PAGE_RUNS = 50
+PROBLEMS = 50
 PAGE = "page"
 WATCH_S = 2.0
 
@@ -42,6 +44,7 @@ def render() -> None:
         _draw_history(known, drawn)
     else:
         draw_no_runs("This page lists every run, also those of the command line.")
+    _draw_problems()
     with st.expander("Import runs", icon=":material/upload:"):
         draw_upload()
     draw_trash()
@@ -60,6 +63,18 @@ def _draw_history(known: int, drawn: tuple[int, ...]) -> None:
         draw_toolbar(chosen)
     st.caption(_totals(found, known))
     _watch(drawn)
+
+
+def _draw_problems() -> None:
+    """One line for each folder that could not be read, and for each other failure of reading."""
+    problems = list(lab().recorder.problems.values())
+    if not problems:
+        return
+    title = f"{plural(len(problems), 'folder')} not read"
+    with st.expander(title, icon=":material/broken_image:"):
+        st.markdown("\n".join(f"- {plain(shortened(line))}" for line in problems[:PROBLEMS]))
+        if len(problems) > PROBLEMS:
+            st.caption(f"{len(problems) - PROBLEMS:,} more; `python -m store list` shows all.")
 
 
 def _page_of(wanted: RunFilter) -> Found:

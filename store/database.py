@@ -1,18 +1,22 @@
 """The DuckDB file of a LAB_HOME: opened by one process at a time, one cursor per thread, one writer, bounded memory.
 
 Tables change by numbered migrations, each in a transaction; the file is copied before the first one. Views are created
-again at each opening, because they follow the metric definitions and hold no data.
+again when their SQL has changed, because they follow the metric definitions and hold no data. Opening a current store
+writes nothing, so that it opens on a full disk, and on one that can only be read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import os
 import re
 import shutil
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +24,8 @@ from typing import Any, Self, TypeVar
 
 import duckdb
 
+from engine.core.errors import first_line
+from engine.core.regular_files import is_there
 from engine.runlog.schema import STREAMS
 
 T = TypeVar("T")
@@ -31,6 +37,8 @@ THREADS = 2
 # a million tokens that took 11 s instead of 0.4 s.
 SETTINGS: Mapping[str, Any] = {"memory_limit": MEMORY_LIMIT, "threads": THREADS, "asof_loop_join_threshold": 0}
 CLOSING_S = 5.0
+UNWRITABLE = (os.strerror(errno.EROFS), os.strerror(errno.EACCES), os.strerror(errno.EPERM))
+DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))  # in DuckDB's message
 HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 VIEWS = HERE / "views"
@@ -52,17 +60,27 @@ class StoreHeld(RuntimeError):
         self.pid = pid
 
 
+class StoreFull(OSError):
+    """The disk is full: nothing was written. What the store had is still there, and can be read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ENOSPC, f"{reason}; free some space and try again")
+
+
 class Database:
     """One open connection. Any thread may use it: reads never wait for writes, and see committed transactions only.
 
-    A thread holds `writing` while it changes rows.
+    A thread holds `writing` while it changes rows. `is_read_only`: the file can be read, not written.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(
+        self, home: Path, check: Callable[[duckdb.DuckDBPyConnection], object] = lambda connection: None
+    ) -> None:
         self.home = home
         self.runs_folder = home / "runs"
         self.writing = threading.RLock()
-        self._connection = open_database(home)
+        self._connection = open_database(home, check=check)
+        self.is_read_only = can_only_read(self._connection)
         self._own = threading.local()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()  # a cursor ends with its thread
 
@@ -94,11 +112,15 @@ class Database:
         return sum(path.stat().st_size for path in self.home.glob(f"{FILE}*") if path.is_file())
 
 
-def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyConnection:
-    """Open the store of `home`; create it if missing. StoreHeld if another process has it, ValueError if it is no
-    store.
+def open_database(
+    home: Path,
+    migrations: Path = MIGRATIONS,
+    check: Callable[[duckdb.DuckDBPyConnection], object] = lambda connection: None,
+) -> duckdb.DuckDBPyConnection:
+    """Open the store of `home`; create it if missing. Where it cannot be written, it is opened for reading only.
 
-    ValueError also for a store of a newer version.
+    `check` runs before metrics are computed from the stored rows, if the store can be written. StoreHeld if another
+    process has it, StoreFull if the disk is full, ValueError if it is no store, damaged, or of a newer version.
     """
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -106,23 +128,57 @@ def open_database(home: Path, migrations: Path = MIGRATIONS) -> duckdb.DuckDBPyC
         raise ValueError(f"{home}: {error.strerror}; set LAB_HOME to a writable folder") from error
     path = home / FILE
     connection = _connect(path)
+    is_read_only = can_only_read(connection)
     try:
-        version, pending = _version(connection), _numbered(migrations)
-        newest = max(pending, default=0)
-        if version > newest:
-            raise ValueError(f"{path} has version {version}, from a newer lab; this lab reads up to version {newest}")
-        if 0 < version < newest:
-            connection.close()
-            shutil.copy2(path, path.with_name(f"{FILE}.backup-version-{version}"))
-            connection = _connect(path)
-        for number in sorted(pending):
-            if number > version:
-                _migrate(connection, number, pending[number])
-        _make_views(connection)
-        fit_summaries(connection)
+        with disk_full_in_one_line():
+            connection = _brought_up_to_date(connection, path, _numbered(migrations), is_read_only)
+            if not is_read_only:
+                check(connection)
+                fit_summaries(connection)
+    except duckdb.Error as error:
+        connection.close()
+        raise ValueError(damaged_text(path, error)) from error
     except BaseException:
         connection.close()
         raise
+    return connection
+
+
+def can_only_read(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the store was opened for reading only."""
+    return first_row(connection, "SELECT current_setting('access_mode')") == ("read_only",)
+
+
+def damaged_text(path: Path, error: duckdb.Error) -> str:
+    """One line that says what to do about a store that cannot be read."""
+    return (
+        f"{path}: {first_line(error)}. If the file is damaged, move it and {FILE}.wal to another folder: the next "
+        "command builds a new store from the run logs. Notes, tags and predictions are in the old file only"
+    )
+
+
+def _brought_up_to_date(
+    connection: duckdb.DuckDBPyConnection, path: Path, pending: Mapping[int, Path], is_read_only: bool
+) -> duckdb.DuckDBPyConnection:
+    """The connection after the migrations that are due, and with the current views."""
+    version, newest = _version(connection), max(pending, default=0)
+    if version > newest:
+        raise ValueError(f"{path} has version {version}, from a newer lab; this lab reads up to version {newest}")
+    if is_read_only:
+        if version < newest or not _has_current_views(connection):
+            raise ValueError(
+                f"{path} is of an older version of the lab and cannot be written; open it once where it can"
+            )
+        return connection
+    if 0 < version < newest:
+        connection.close()
+        shutil.copy2(path, path.with_name(f"{FILE}.backup-version-{version}"))
+        connection = _connect(path)
+    for number in sorted(pending):
+        if number > version:
+            _migrate(connection, number, pending[number])
+    if version < newest or not _has_current_views(connection):
+        _make_views(connection)
     return connection
 
 
@@ -141,24 +197,38 @@ def carry_out(cursor: duckdb.DuckDBPyConnection, statement: str, values: Sequenc
 
 
 def in_transaction(cursor: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """Run `work` in one transaction: all of it, or none."""
-    carry_out(cursor, "BEGIN")
-    try:
-        outcome = work()
-    except BaseException:
-        carry_out(cursor, "ROLLBACK")
-        raise
-    carry_out(cursor, "COMMIT")
+    """Run `work` in one transaction: all of it, or none. StoreFull if the disk is full."""
+    with disk_full_in_one_line():
+        carry_out(cursor, "BEGIN")
+        try:
+            outcome = work()
+        except BaseException:
+            with contextlib.suppress(duckdb.Error):  # some errors have ended the transaction already
+                carry_out(cursor, "ROLLBACK")
+            raise
+        carry_out(cursor, "COMMIT")
     return outcome
+
+
+@contextlib.contextmanager
+def disk_full_in_one_line() -> Iterator[None]:
+    """Turn DuckDB's error about a full disk into a StoreFull."""
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = next((text for text in DISK_FULL if text in str(error)), None)
+        if reason is None:
+            raise
+        raise StoreFull(f"{FILE}: {reason}") from error
 
 
 def utc(moment: object) -> datetime | None:
     """An ISO time in UTC without a time zone, as DuckDB's TIMESTAMP is; None for anything else."""
     try:
         parsed = datetime.fromisoformat(str(moment))
-    except ValueError:
+        return parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
+    except (ValueError, OverflowError):  # also a time in the year 1 or 9999 whose offset leads out of the calendar
         return None
-    return parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
 
 
 def close_cursor(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -174,22 +244,30 @@ def close_cursor(cursor: duckdb.DuckDBPyConnection) -> None:
             time.sleep(0.01)
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+def _connect(path: Path, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
+    """A connection; one that can only read where the file or its folder cannot be written."""
+    if is_there(path) and not path.is_file():
+        raise ValueError(f"{path} is no plain file; move it away, or set LAB_HOME to another folder")
     try:
-        return duckdb.connect(str(path), config=dict(SETTINGS))
-    except duckdb.IOException as error:
+        with disk_full_in_one_line():
+            return duckdb.connect(str(path), read_only=read_only, config=dict(SETTINGS))
+    except duckdb.Error as error:
         if "Could not set lock" in str(error):
             holder = _HOLDER.search(str(error))
             raise StoreHeld(path, int(holder[1]) if holder else None) from error
-        raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
-    except duckdb.Error as error:
-        raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
+        if any(text in str(error) for text in UNWRITABLE) and not read_only:
+            if path.is_file():
+                return _connect(path, read_only=True)
+            raise ValueError(f"{first_line(error)}; set LAB_HOME to a writable folder") from error
+        raise ValueError(damaged_text(path, error)) from error
 
 
 def _version(connection: duckdb.DuckDBPyConnection) -> int:
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)"
-    )
+    """The newest migration that the store has; 0 for a new store."""
+    if first_row(connection, "SELECT 1 FROM duckdb_tables() WHERE table_name = 'schema_migrations'") is None:
+        connection.execute(
+            "CREATE TABLE schema_migrations (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)"
+        )
     row = first_row(connection, "SELECT coalesce(max(version), 0) FROM schema_migrations")
     assert row is not None
     return int(row[0])
@@ -211,6 +289,12 @@ def _migrate(connection: duckdb.DuckDBPyConnection, number: int, path: Path) -> 
         raise
 
 
+def _has_current_views(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the views and the summaries were made by this version's SQL."""
+    made_by = first_row(connection, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [SUMMARIES])
+    return made_by is not None and made_by[0] == _definition()
+
+
 def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
     for path in sorted(VIEWS.glob("*.sql")):
         connection.execute(path.read_text(encoding="utf-8"))
@@ -222,11 +306,7 @@ def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = T
     The table's comment holds a hash of the views' SQL. If the SQL has changed, every summary is computed again, a few
     runs at a time: all runs at once would need memory in proportion to their tokens.
     """
-    connection.execute(f"CREATE TABLE IF NOT EXISTS {SUMMARIES} AS SELECT * FROM run_metrics WHERE false")
-    made_by = first_row(connection, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [SUMMARIES])
-    definition = _definition()
-    is_same = made_by is not None and made_by[0] == definition
-    if is_same and _columns(connection, SUMMARIES) == _columns(connection, "run_metrics"):
+    if _has_current_views(connection) and _columns(connection, SUMMARIES) == _columns(connection, "run_metrics"):
         return
 
     def work() -> None:
@@ -239,7 +319,7 @@ def fit_summaries(connection: duckdb.DuckDBPyConnection, tokens_at_once: int = T
                 "WHERE m.run_id BETWEEN ? AND ?",
                 [first, last],
             )
-        carry_out(connection, f"COMMENT ON TABLE {SUMMARIES} IS '{definition}'")
+        carry_out(connection, f"COMMENT ON TABLE {SUMMARIES} IS '{_definition()}'")
 
     in_transaction(connection, work)
 

@@ -1,4 +1,5 @@
-"""Folders of runs and experiments on disk: how to find them, their size, and cleanup after an interrupted import."""
+"""Folders of runs and experiments on disk: how to find them, whether they changed, their size, and cleanup after an
+interrupted import."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.runlog.experiment_log import is_experiment_folder
-from engine.runlog.schema import RUN_FILE
+from engine.core.regular_files import is_there
+from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE, is_experiment_folder
+from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
 
 STAGING = ".importing-"  # where an import unpacks, in the runs folder
 UPLOADING = ".upload-"  # a file that a browser is uploading
+OF_A_RUN = (RUN_FILE, RESULT_FILE, *(stream_file(name) for name in STREAMS))
+OF_AN_EXPERIMENT = (EXPERIMENT_FILE, POINTS_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,19 @@ def folders_in(parent: Path) -> Folders:
 
 def is_run_folder(folder: Path) -> bool:
     """Whether a run has started in this folder."""
-    return (folder / RUN_FILE).is_file()
+    return is_there(folder / RUN_FILE)
+
+
+def stamp_of(folder: Path, files: tuple[str, ...] = OF_A_RUN) -> str:
+    """The size and modification time of each file of a folder as text: it changes when a file does."""
+    parts = []
+    for name in files:
+        try:
+            entry = os.lstat(folder / name)
+            parts.append(f"{entry.st_size}:{entry.st_mtime_ns}")
+        except OSError:
+            parts.append("-")
+    return " ".join(parts)
 
 
 def log_bytes(folder: Path) -> int | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+import duckdb
 
 from store.annotations import Annotations
 from store.database import Database, in_transaction
 from store.folders import sweep_imports
 from store.ingest.checks import fit_checks
 from store.ingest.ingest import Ingest
+from store.ingest.stored_values import drop_refused
 from store.predictions.predictions import Predictions
 from store.queries.agreement import Agreements
 from store.queries.calibrations import Calibrations
@@ -25,13 +29,18 @@ from store.trash import Trash
 
 
 class Store(Database):
-    """The store. Opening raises StoreHeld if another process has it, ValueError if it is no store.
+    """The store. Opening raises StoreHeld if another process has it, StoreFull on a full disk, ValueError if it is no
+    store.
+
+    `dropped` has a line for each run that was taken out at this opening, because its stored values cannot be true. A
+    store that can only be read (`is_read_only`) stays as it is.
 
     Each part owns its SQL: `store.runs.list()`, `store.trash.restore(…)`. All methods of the parts are thread-safe.
     """
 
     def __init__(self, home: Path) -> None:
-        super().__init__(home)
+        self.dropped: Mapping[Path, str] = {}
+        super().__init__(home, self._check)
         self.runs = Runs(self)
         self.experiments = Experiments(self)
         self.history = History(self)
@@ -47,9 +56,13 @@ class Store(Database):
         self.trash = Trash(self, self.runs, self.experiments, self.ingest)
         self.snapshots = Snapshots(self)
         self.saved_queries = SavedQueries(self)
-        self.trash.sweep()
-        sweep_imports(home)
-        in_transaction(self.cursor(), lambda: fit_checks(self.cursor()))
+        if not self.is_read_only:
+            self.trash.sweep()
+            sweep_imports(home)
+            in_transaction(self.cursor(), lambda: fit_checks(self.cursor()))
+
+    def _check(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.dropped = drop_refused(connection)
 
     def _is_deleted(self, experiment_id: str, folder: Path) -> bool:
         return self.trash.has_experiment(experiment_id, folder)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from engine.core.regular_files import read_text
 from engine.core.run_id import new_run_id, utc_now
 from engine.runlog.locks import is_held
 from engine.runlog.schema import LOCK_FILE
@@ -233,7 +234,7 @@ class Trash:
 
 
 def _read(path: Path) -> Entry:
-    content = json.loads((path / ENTRY_FILE).read_text(encoding="utf-8"))
+    content = json.loads(read_text(path / ENTRY_FILE))
     content = {"kind": "run"} | content  # older entries have no kind
     return Entry(**{field.name: content[field.name] for field in fields(Entry)} | {"entry_id": path.name})
 

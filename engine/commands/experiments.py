@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.options import COMMANDS, OUT, Own, add_option, add_options, settings_in
-from engine.core.errors import EngineOutOfMemory
+from engine.core.errors import EngineOutOfMemory, first_line
 from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
 from engine.core.run_id import new_run_id
@@ -227,7 +227,7 @@ def _attempt(
         return {"status": "failed", "error": str(error)}
     except Exception as error:
         traceback.print_exc()
-        return {"status": "failed", "error": f"{error}".splitlines()[0] if str(error) else type(error).__name__}
+        return {"status": "failed", "error": first_line(error)}
 
 
 def point_line(log: ExperimentLog, point: Point, record: PointRecord) -> str:

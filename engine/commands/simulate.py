@@ -148,7 +148,9 @@ def _write(
         info = describe_simulation(
             run_id, config, part, machine, num_blocks=simulation.num_blocks, experiment=experiment
         )
-        write_simulation(out / run_id, info, simulation, its_totals, token_rows=not args.no_token_rows)
+        written = write_simulation(out / run_id, info, simulation, its_totals, token_rows=not args.no_token_rows)
+        if written["status"] == "failed":
+            raise OSError(written["error"])
         run_ids.append(run_id)
     return run_ids
 

@@ -6,6 +6,28 @@ from dataclasses import dataclass
 
 from engine.core.format import breakable, size
 
+MAX_LINE = 600  # characters of an error; what a user typed may be megabytes long
+
+
+def first_line(error: BaseException | str) -> str:
+    """An error in one line of at most MAX_LINE characters: its start and its end, which says what to do.
+
+    An error of the file system is told without its number and quotes, an empty one by its type.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        text = str(error).strip() or type(error).__name__
+    return shortened(text.splitlines()[0])
+
+
+def shortened(line: str) -> str:
+    """A line of at most MAX_LINE characters: the middle of a longer one is left out."""
+    if len(line) <= MAX_LINE:
+        return line
+    kept = (MAX_LINE - 1) // 2
+    return f"{line[:kept]}…{line[-kept:]}"
+
 
 class FieldError(ValueError):
     """A setting that cannot be used. `field` is its name in an address; the command line writes it with `-`.

@@ -33,6 +33,8 @@ import math
 import re
 from typing import TextIO
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 NO_BREAK_SPACE = "\u00a0"
 MISSING = "–"
 PLAIN_CHARACTERS = "plain_characters"
@@ -164,9 +166,9 @@ def breakable(text: str) -> str:
     return text.replace(NO_BREAK_SPACE, " ")
 
 
-def spreadsheet_safe(text: str) -> str:
-    """Text for a CSV cell: what a spreadsheet would run as a formula begins with an apostrophe."""
-    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
+def without_formula(text: str) -> str:
+    """The text with an apostrophe before it if a spreadsheet would run it as a formula; a plain number stays."""
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) and not _NUMBER.fullmatch(text) else text
 
 
 def unbroken(text: str) -> str:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
+from engine.core.errors import shortened
+
 BAD_INPUT = 2  # exit status
 GAP = "  "
 SIDES = {"l": "left", "r": "right"}
@@ -20,7 +22,7 @@ class OneLineParser(argparse.ArgumentParser):
     """argparse with one line per error and no usage text."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(BAD_INPUT, f"{self.prog}: {shortened(message)}; see {self.prog} --help\n")
 
 
 def table_lines(rows: Iterable[Sequence[str]], align: str, header: Sequence[str] = ()) -> list[str]:

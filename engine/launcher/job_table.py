@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import first_line
 from engine.experiments.experiment import CONTINUES_AFTER
 from engine.launcher.job import Job, JobRun, rest_of
 from engine.launcher.progress import ended_unrun
@@ -76,7 +77,7 @@ class JobTable:
 
     def end_in_trouble(self, job_id: str, error: Exception) -> None:
         """End a job because of an unexpected error."""
-        why = f"{error}".splitlines()[0] if str(error) else ""
+        why = first_line(error) if str(error) else ""
         is_record = isinstance(error, OSError | ValueError)  # a full disk, or a record edited by hand
         trouble = f"the record cannot be written: {why}" if is_record else f"{type(error).__name__}: {why}"
         self.change(job_id, trouble=trouble)

@@ -16,10 +16,15 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from engine.core.errors import first_line
+from engine.core.regular_files import open_regular
+
 CONTINUATION = b"\xff\xff\xff\xff"
 CHUNK_BYTES = 16 << 20
 SCHEMA_BYTES = 8 << 10
 MAX_METADATA_BYTES = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 30  # a batch; the lab's own are a few MB, of a long simulation some hundred
+MAX_ZEROS_BYTES = 64 << 20  # at the end of a file after a power failure: what was not on the disk yet
 DAMAGE = (pa.ArrowException, OSError, struct.error, LookupError, ValueError)
 
 
@@ -32,7 +37,7 @@ def read_batches(
     empty. ValueError in one line if the bytes at `offset` are damaged; batches before the damage are returned first.
     """
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except FileNotFoundError:
         return [], offset
     with file:
@@ -48,7 +53,7 @@ def read_batches(
         except DAMAGE as error:
             if _is_cut_by_zeros(file, start):
                 return [], offset
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise ValueError(f"{path}: damaged after byte {offset}: {reason}") from error
 
 
@@ -82,6 +87,8 @@ def _split(data: bytes, written: pa.Schema, schema: pa.Schema) -> tuple[list[pa.
 
 def _is_cut_by_zeros(file: BinaryIO, at: int) -> bool:
     """Whether the file has only zeros from some byte of the head of the message at `at` to its end."""
+    if os.fstat(file.fileno()).st_size - at > MAX_ZEROS_BYTES:
+        return False
     file.seek(at)
     head = file.read(8 + MAX_METADATA_BYTES)
     kept = head[:8].rstrip(b"\0")
@@ -120,8 +127,8 @@ def _length(data: bytes, at: int) -> int | None:
     if metadata_bytes == 0 or len(data) - at - 8 < metadata_bytes:
         return None
     body_bytes = _body_bytes(data[at + 8 : at + 8 + metadata_bytes])
-    if body_bytes < 0:
-        raise ValueError("message of negative length")
+    if not 0 <= body_bytes <= MAX_MESSAGE_BYTES:
+        raise ValueError(f"message of {body_bytes:,} bytes")
     return int(8 + metadata_bytes + body_bytes)
 
 

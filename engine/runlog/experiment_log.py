@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from engine.core.errors import first_line
+from engine.core.regular_files import is_there, read_regular, read_text
 from engine.core.run_id import utc_now
 from engine.experiments.experiment import Plan, Point, PointRecord
 from engine.experiments.experiment_check import check_ids, check_plan, require_settings
@@ -108,7 +110,7 @@ class ExperimentLog:
         ValueError, in one line that names the folder, if it is damaged.
         """
         with _readable(folder, EXPERIMENT_FILE):
-            plan = planned = Plan.from_dict(json.loads((folder / EXPERIMENT_FILE).read_text(encoding="utf-8")))
+            plan = planned = Plan.from_dict(json.loads(read_text(folder / EXPERIMENT_FILE)))
             check_plan(plan)
         records: list[PointRecord] = []
         open_attempts: dict[tuple[str, int], Attempt] = {}
@@ -178,7 +180,7 @@ class ExperimentLog:
 
 def is_experiment_folder(folder: Path) -> bool:
     """Whether a folder holds an experiment rather than a run."""
-    return (folder / EXPERIMENT_FILE).is_file()
+    return is_there(folder / EXPERIMENT_FILE)
 
 
 def record_of_result(key: str, repeat: int, run_id: str | None, result: Mapping[str, Any]) -> PointRecord:
@@ -254,7 +256,7 @@ def _cut_torn_line(path: Path) -> None:
     """Cut off the bytes after the last newline."""
     if not path.exists():
         return
-    data = path.read_bytes()
+    data = read_regular(path)
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
         with path.open("r+b") as file:
@@ -266,7 +268,7 @@ def _lines(path: Path) -> list[tuple[int, bytes]]:
     """The complete lines that are not blank, each with its line number."""
     if not path.exists():
         return []
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    whole, _, _ = read_regular(path).rpartition(b"\n")
     return [(number, line) for number, line in enumerate(whole.splitlines(), 1) if line.strip()]
 
 
@@ -276,5 +278,4 @@ def _readable(folder: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{folder}: {what} cannot be read: {why}") from error
+        raise ValueError(f"{folder}: {what} cannot be read: {first_line(error)}") from error

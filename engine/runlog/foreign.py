@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from engine.core.errors import first_line
+from engine.core.regular_files import open_regular
 from engine.runlog.batches import CONTINUATION, DAMAGE, MAX_METADATA_BYTES
 from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import STREAMS, stream_file
@@ -36,14 +38,14 @@ def check_run_log(folder: Path) -> None:
             try:
                 _check_bounds(path, schema)
             except DAMAGE as error:
-                raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
+                raise ValueError(f"{path}: {first_line(error)}") from error
         for _ in reader.batches(stream):
             pass
 
 
 def _check_bounds(path: Path, schema: pa.Schema) -> None:
     """Check the heads of a stream's messages, up to a torn tail or to damage, which the reader reports."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, 2)
         file.seek(0)
         is_first = True

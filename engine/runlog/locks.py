@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.core.regular_files import open_regular, read_regular
+
 POLL_S = 0.05
+MAX_TEXT_BYTES = 1 << 10
 
 
 @contextmanager
@@ -43,23 +46,21 @@ def hold(
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process, possibly this one, holds the lock. A missing lock file is free."""
+    """Whether a process, possibly this one, holds the lock. A missing lock file is free; OSError if it is no file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        file = open_regular(path)
     except FileNotFoundError:
         return False
-    try:
+    with file:
         # A shared lock: two processes that check at once do not see each other as the holder.
-        return not _try(descriptor, fcntl.LOCK_SH)
-    finally:
-        os.close(descriptor)
+        return not _try(file.fileno(), fcntl.LOCK_SH)
 
 
 def holder(path: Path) -> str:
     """The lock file's text about the holder; empty if there is none."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
+        return read_regular(path, MAX_TEXT_BYTES).decode("utf-8", errors="replace").strip()
+    except (OSError, ValueError):
         return ""
 
 

@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.core.errors import first_line
 from engine.core.record import Column, RunRecord, Table
+from engine.core.regular_files import is_there, read_text
 from engine.runlog.batches import read_batches
 from engine.runlog.locks import is_held
 from engine.runlog.schema import KEYED, LOCK_FILE, RESULT_FILE, RUN_FILE, SCHEMA_VERSION, STREAMS, stream_file
@@ -35,7 +37,7 @@ class RunLogReader:
     def run_info(self) -> dict[str, Any]:
         """run.json."""
         path = self.folder / RUN_FILE
-        if not path.is_file():
+        if not is_there(path):
             raise ValueError(f"{self.folder} is not a run folder: it has no {RUN_FILE}")
         info = _read_json(path)
         run_id, version = info.get("run_id"), info.get("schema_version")
@@ -53,7 +55,7 @@ class RunLogReader:
     def result(self) -> dict[str, Any] | None:
         """result.json, or None if it does not exist yet."""
         path = self.folder / RESULT_FILE
-        if not path.exists():
+        if not is_there(path):
             return None
         result = _read_json(path)
         if result.get("status") not in STATUSES:
@@ -141,9 +143,9 @@ def _column(values: pa.ChunkedArray) -> Column:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (ValueError, OSError, RecursionError) as error:
-        raise ValueError(f"{path}: cannot be read as JSON: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"{path}: cannot be read as JSON: {first_line(error)}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: not a JSON object")
     return content

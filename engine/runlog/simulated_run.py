@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from engine.core.run_id import utc_now
 from engine.core.units import TORCH_NAMES
 from engine.runlog.run_description import ModelDescription, RunDescription
 from engine.runlog.schema import STREAMS
-from engine.runlog.writer import RunLogWriter
+from engine.runlog.writer import RunLogWriter, UnwritableLog
 from engine.simulator.machine import SimulatedMachine
 from engine.simulator.simulator import Simulation
 from engine.workload.workload import Workload
@@ -27,22 +28,25 @@ def write_simulation(
     """Write the run's folder and return the content of result.json. Without `token_rows` the table of tokens is
     empty."""
     with RunLogWriter(folder, info) as log:
-        for stream in LOGGED:
-            rows = simulation.sink.rows(stream)
-            if any(rows.values()):
-                log.extend(stream, rows)
-        if token_rows:
-            _write_tokens(log, simulation.tokens)
-        log.append(
-            "memory",
-            time_s=simulation.duration_s,
-            allocated_bytes=simulation.peak_bytes,
-            peak_bytes=simulation.peak_bytes,
-            kv_bytes=simulation.kv_bytes,
-        )
-        result = _result(simulation, totals)
-        log.finish(result)
-    return result
+        with contextlib.suppress(UnwritableLog):  # `finish` reports it
+            _write_rows(log, simulation, token_rows)
+        return log.finish(_result(simulation, totals))
+
+
+def _write_rows(log: RunLogWriter, simulation: Simulation, token_rows: bool) -> None:
+    for stream in LOGGED:
+        rows = simulation.sink.rows(stream)
+        if any(rows.values()):
+            log.extend(stream, rows)
+    if token_rows:
+        _write_tokens(log, simulation.tokens)
+    log.append(
+        "memory",
+        time_s=simulation.duration_s,
+        allocated_bytes=simulation.peak_bytes,
+        peak_bytes=simulation.peak_bytes,
+        kv_bytes=simulation.kv_bytes,
+    )
 
 
 def describe_simulation(

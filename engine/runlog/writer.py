@@ -2,11 +2,15 @@
 
 A logged row goes into a buffer. Every FLUSH_S, a background thread turns the buffers into Arrow batches and writes each
 with one system call. A killed process loses at most that interval, and the file stays readable: every batch is
-complete, or is the torn tail that a reader drops.
+complete, or is the torn tail that a reader drops. The room for result.json is taken at the start, so that a run that
+fills the disk can still say how it ended.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import json
 import os
 import threading
@@ -18,6 +22,7 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 
+from engine.runlog.checksums import StreamSum, sealed
 from engine.runlog.locks import hold, holder
 from engine.runlog.schema import LOCK_FILE, RESULT_FILE, RUN_FILE, STREAMS, stream_file
 
@@ -26,20 +31,48 @@ END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 NAMES = {stream: frozenset(schema.names) for stream, schema in STREAMS.items()}
 
+RESULT_BYTES = 32 << 10  # reserved for result.json; its own size is a few KB
+
 Columns = Mapping[str, Sequence[Any]]
+
+
+class UnwritableLog(OSError):
+    """Rows of the run log could not be written."""
+
+
+class _StreamFile:
+    """The file of one stream, and the checksum of all that was written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.rows = 0
+        self._bytes = 0
+        self._hash = hashlib.sha256()
+
+    def write(self, content: Any) -> None:
+        """Write all of it. What was written before an error counts, because it is in the file."""
+        left = memoryview(content)
+        while left:
+            written = self.file.write(left)
+            self._hash.update(left[:written])
+            self._bytes += written
+            left = left[written:]
+
+    def sum(self) -> StreamSum:
+        return StreamSum(rows=self.rows, bytes=self._bytes, sha256=self._hash.hexdigest())
 
 
 class RunLogWriter:
     """The only writer of a run folder; holds the run's lock from the first file to the last. Thread-safe.
 
     Raises FileExistsError if the folder already has a run or another writer. If rows cannot be written, the next call
-    raises OSError.
+    raises UnwritableLog.
     """
 
     def __init__(self, folder: Path, run_info: Mapping[str, Any]) -> None:
         self.folder = folder
         self._resources = ExitStack()
-        self._files: dict[str, BinaryIO] = {}
+        self._files: dict[str, _StreamFile] = {}
         self._pending: dict[str, list[Columns]] = {name: [] for name in STREAMS}
         self._buffer_lock = threading.Lock()
         self._file_lock = threading.Lock()
@@ -53,7 +86,9 @@ class RunLogWriter:
         try:
             if (folder / RUN_FILE).exists():
                 raise FileExistsError(f"{folder} already holds a run")
+            self._partial_result.write_bytes(bytes(RESULT_BYTES))
             write_json(folder / RUN_FILE, run_info)
+            self._run_json = (folder / RUN_FILE).read_bytes()
         except BaseException:
             self._resources.close()
             raise
@@ -92,25 +127,44 @@ class RunLogWriter:
                 self._pending = {name: [] for name in STREAMS}
             for name, chunks in pending.items():
                 try:
-                    _write_all(self._file(name), _batch(STREAMS[name], chunks).serialize())
+                    batch, file = _batch(STREAMS[name], chunks), self._file(name)
+                    file.write(batch.serialize())
+                    file.rows += batch.num_rows
                 except Exception as error:
                     # Part of a batch may be on disk. Nothing may follow it, or a reader could not find the next batch.
                     # The rows of other streams are still written.
                     self._failure = self._failure or error
             self._raise_failure()
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        """Close the log and write the result; the run's status is `result["status"]` from now on."""
-        self._end_streams()
-        write_json(self.folder / RESULT_FILE, result)
+    def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Close the log and write the result, with checksums. Returns the result without them.
+
+        The run's status is `result["status"]` from now on, or `failed` if its rows could not be written.
+        """
+        ended = dict(result)
+        try:
+            self._end_streams()
+        except UnwritableLog as error:
+            if ended["status"] != "failed":
+                ended |= {"status": "failed", "error": str(error)}
+        sums = {name: file.sum() for name, file in self._files.items()}
+        _write_reserved(self._partial_result, sealed(ended, sums, self._run_json))
+        self._partial_result.replace(self.folder / RESULT_FILE)
         self.close()
+        return ended
 
     def close(self) -> None:
         """Write the buffers and release the lock. Without `finish`, the run counts as crashed."""
         try:
             self._end_streams()
         finally:
+            with contextlib.suppress(OSError):
+                self._partial_result.unlink(missing_ok=True)
             self._resources.close()
+
+    @property
+    def _partial_result(self) -> Path:
+        return self.folder / f".{RESULT_FILE}.partial"
 
     def _hold(self, purpose: str) -> None:
         """Take the run's lock. FileExistsError at once if another process has it: a run has one writer."""
@@ -127,12 +181,16 @@ class RunLogWriter:
         self._flusher.join()
         try:
             self.flush()
-            for file in self._files.values():
-                _write_all(file, END_OF_STREAM)
+            try:
+                for each in self._files.values():
+                    each.write(END_OF_STREAM)
+            except OSError as error:
+                self._failure = error
+            self._raise_failure()
         finally:
             self._is_closed = True
-            for file in self._files.values():
-                file.close()
+            for each in self._files.values():
+                each.file.close()
 
     def _flush_on_time(self) -> None:
         while not self._closing.wait(FLUSH_S):
@@ -141,16 +199,15 @@ class RunLogWriter:
             except OSError:
                 return  # kept in _failure; the next logged row raises it
 
-    def _file(self, name: str) -> BinaryIO:
+    def _file(self, name: str) -> _StreamFile:
         if name not in self._files:
-            file = (self.folder / stream_file(name)).open("ab", buffering=0)
-            self._files[name] = file
-            _write_all(self._files[name], STREAMS[name].serialize())
+            file = self._files[name] = _StreamFile((self.folder / stream_file(name)).open("ab", buffering=0))
+            file.write(STREAMS[name].serialize())
         return self._files[name]
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise OSError(f"the run log could not be written: {self._failure}") from self._failure
+            raise UnwritableLog(f"the run log could not be written: {_reason(self._failure)}") from self._failure
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -172,7 +229,17 @@ def _batch(schema: pa.Schema, chunks: Sequence[Columns]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
-def _write_all(file: BinaryIO, data: Any) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[file.write(left) :]
+def _write_reserved(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON over the bytes that a file has already, so that a full disk does not matter, and cut off the rest."""
+    with path.open("r+b") as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode())
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _reason(error: Exception) -> str:
+    """The error in one line; a full disk with what to do."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "No space left on the disk; free some space and run again"
+    return str(error)

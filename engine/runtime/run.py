@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.core.errors import EngineOutOfMemory
+from engine.core.errors import EngineOutOfMemory, first_line
 from engine.core.run_id import utc_now
 from engine.metrics.metrics import run_metrics
 from engine.runlog.reader import RunLogReader
-from engine.runlog.writer import RunLogWriter
+from engine.runlog.writer import RunLogWriter, UnwritableLog
 from engine.runtime.build_engine import build_engine, make_runner
 from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
 from engine.runtime.engine import Engine
@@ -48,13 +48,13 @@ def execute_run(
         result = _measured(prepared, num_blocks, log, memory, warm, on_progress, should_stop)
         result["clocks"] = read_clocks(prepared.device)  # at once: an idle device lowers its clocks
         memory.give_back()
-        log.flush()
+        with contextlib.suppress(UnwritableLog):  # `finish` reports it
+            log.flush()
         record = RunLogReader(folder).record()
         result["totals"] = run_metrics(record, peak_memory_bytes=result.pop("peak_memory_bytes"))
         result["notes"] = execution_notes(prepared, record)
         result["ended_at"] = utc_now()
-        log.finish(result)
-    return result
+        return log.finish(result)
 
 
 def _measured(
@@ -132,14 +132,15 @@ class _Attempt:
             self.close()
         if shortage is not None:
             return self.result("oom", shortage)
-        traceback.print_exc()
+        if not isinstance(error, UnwritableLog):  # its one line says all
+            traceback.print_exc()
         return self.result("failed", error)
 
     def result(self, status: str, error: BaseException | None = None) -> dict[str, Any]:
         shortage = error if isinstance(error, EngineOutOfMemory) else None
         return {
             "status": status,
-            "error": None if error is None else f"{error}".splitlines()[0] if str(error) else type(error).__name__,
+            "error": None if error is None else first_line(error),
             "oom": None if shortage is None else shortage.to_dict(),
             "warm_up": self.warmed,
             "peak_memory_bytes": self.memory.peak_bytes,

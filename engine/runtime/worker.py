@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from engine.core.config import RunConfig
-from engine.core.errors import EngineOutOfMemory
+from engine.core.errors import EngineOutOfMemory, first_line
 from engine.core.home import lab_home
 from engine.runlog.device_hold import hold_device
 from engine.runtime.device_memory import still_works
@@ -111,7 +111,7 @@ class Worker:
         except CanceledWhileLoading:
             return
         except (ValueError, RuntimeError) as error:
-            self.emit("loaded", model=names.get("model"), seconds=None, error=_one_line(error))
+            self.emit("loaded", model=names.get("model"), seconds=None, error=first_line(error))
 
     def _warm_model(self, config: RunConfig) -> None:
         started = time.perf_counter()
@@ -133,7 +133,7 @@ class Worker:
             self.emit("finished", run_id=run_id, status="stopped", error=None)
             return
         except (ValueError, TypeError) as error:
-            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            self.emit("finished", run_id=run_id, status="failed", error=first_line(error))
             return
         except Exception as error:
             shortage = error if isinstance(error, EngineOutOfMemory) else None
@@ -141,7 +141,7 @@ class Worker:
                 traceback.print_exc()
             self.warm.drop()
             status, oom = ("failed", None) if shortage is None else ("oom", shortage.to_dict())
-            self.emit("finished", run_id=run_id, status=status, error=_one_line(error), oom=oom)
+            self.emit("finished", run_id=run_id, status=status, error=first_line(error), oom=oom)
             return
         try:
             self._run_prepared(prepared, command)
@@ -179,11 +179,11 @@ class Worker:
         except (CanceledWhileLoading, InterruptedError):
             self.emit("finished", run_id=run_id, status="stopped", error=None)
         except (ValueError, TypeError, OSError) as error:
-            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            self.emit("finished", run_id=run_id, status="failed", error=first_line(error))
         except Exception as error:
             traceback.print_exc()
             self.warm.drop()
-            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            self.emit("finished", run_id=run_id, status="failed", error=first_line(error))
         else:
             self.emit("finished", run_id=run_id, status="completed", error=None)
         if device != "cpu":
@@ -236,8 +236,9 @@ class Worker:
             self.emit("finished", run_id=run_id, status="stopped", error=None)
             return
         except Exception as error:
-            traceback.print_exc()
-            self.emit("finished", run_id=run_id, status="failed", error=_one_line(error))
+            if not isinstance(error, OSError):  # a folder that cannot be written: its one line says all
+                traceback.print_exc()
+            self.emit("finished", run_id=run_id, status="failed", error=first_line(error))
             return
         self.emit("finished", run_id=run_id, status=result["status"], error=result["error"])
         if result["status"] == "failed" and not still_works(prepared.device):
@@ -273,11 +274,6 @@ class Worker:
             )
 
         return report
-
-
-def _one_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
 
 
 def serve() -> NoReturn:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
+from engine.core.regular_files import read_text
 from engine.core.units import dtype_of
 from engine.hardware.calibration import Calibration
 from engine.hardware.hardware_presets import HARDWARE, hardware_preset
@@ -181,7 +182,7 @@ def read_calibrations(folder: Path) -> list[Calibration]:
     found = []
     for path in folder.glob("*.json"):
         try:
-            found.append(Calibration.from_json(path.read_text(encoding="utf-8")))
+            found.append(Calibration.from_json(read_text(path)))
         except (OSError, ValueError):
             continue  # another version of the lab, or incomplete
     return sorted(found, key=lambda calibration: (not calibration.short, calibration.measured_at), reverse=True)

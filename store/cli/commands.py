@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,10 @@ import pandas as pd
 from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.schema import RUN_FILE
 from store.cli.transfer import export, import_files
+from store.database import FILE
 from store.folders import Folders, folders_in, is_run_folder
 from store.ingest.experiments import ExperimentReport
+from store.ingest.ingest import problem_of
 from store.ingest.run_log import IngestReport
 from store.ingest.verify import Verdict
 from store.store import Store
@@ -44,20 +49,38 @@ def answer(store: Store, request: Mapping[str, Any]) -> Any:
     raise ValueError(f"command {command!r}: use one of {', '.join(COMMANDS)}")
 
 
+def read_only_answer(store: Store, request: Mapping[str, Any]) -> Any:
+    """The reply of a store that can only be read. ValueError for a command that would write to it."""
+    command = request["command"]
+    if command in ("ingest", "import"):
+        raise ValueError(f"{command}: {store.home / FILE} can only be read; set LAB_HOME to a writable folder")
+    if command == "verify":
+        return _verdicts(store, {})
+    if command == "snapshot" and (store.snapshots.latest() is None or store.snapshots.is_stale()):
+        return _publish_elsewhere(store)
+    return answer(store, request)
+
+
+def _publish_elsewhere(store: Store) -> dict[str, Any]:
+    """A snapshot in a temporary folder, made from a copy of the store. The folder is deleted when this process ends."""
+    home = Path(tempfile.mkdtemp(prefix="lab-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    for path in store.home.glob(f"{FILE}*"):
+        shutil.copyfile(path, home / path.name)
+    with Store(home) as copy:
+        return publish(copy)
+
+
 def refresh(store: Store) -> dict[Path, str]:
     """Bring the store up to date with the runs folder. Returns one line for each folder that could not be ingested."""
     _, problems = store.ingest.all_in(store.runs_folder)
-    store.ingest.follow_running()
-    store.predictions.settle()
-    store.predictions.simulate()
-    return problems
-
-
-def one_line(error: Exception) -> str:
-    """The error in one line; for an error of the file system, without its number and quotes."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    for work in (store.ingest.follow_running, store.predictions.settle, store.predictions.simulate):
+        try:
+            work()
+        except Exception as error:  # one bad row must not hide all others
+            problems[store.home / work.__name__] = problem_of(store.home, error)
+    gone = {folder: line for folder, line in store.dropped.items() if not folder.exists()}
+    return gone | problems
 
 
 def list_runs(store: Store) -> list[dict[str, Any]]:
@@ -91,8 +114,8 @@ def ingest(store: Store, paths: list[Path]) -> dict[str, Any]:
                 row = _experiment_row(store.ingest.experiment(folder))
             else:
                 row = _run_row(store.ingest.run(folder))
-        except (ValueError, OSError) as error:
-            reply["problems"].append(one_line(error))
+        except Exception as error:
+            reply["problems"].append(problem_of(folder, error))
             continue
         reply["experiments" if folder in found.experiments else "runs"].append(row | {"folder": str(folder)})
     return reply
@@ -141,11 +164,14 @@ def folders_of(paths: list[Path]) -> Folders:
 
 def verify(store: Store) -> dict[str, Any]:
     """Compare every run with its run log: counts of runs that agree and differ, one object for each that does not
-    agree.
+    agree. `without_checksums` names the compared runs whose logs have none.
 
     A folder in the runs folder that cannot be ingested differs too, listed by its run id or its own name.
     """
-    problems = refresh(store)
+    return _verdicts(store, refresh(store))
+
+
+def _verdicts(store: Store, problems: Mapping[Path, str]) -> dict[str, Any]:
     runs = store.runs.list(limit=None)
     verdicts = [store.ingest.verify(run_id) for run_id in runs["run_id"]]
     differing = {Path(run_folder) for run_folder, v in zip(runs["folder"], verdicts, strict=True) if is_different(v)}
@@ -159,6 +185,7 @@ def verify(store: Store) -> dict[str, Any]:
         "agree": sum(verdict.outcome == "agrees" for verdict in verdicts),
         "differ": sum(map(is_different, verdicts)),
         "unchecked": sum(verdict.outcome == "unchecked" for verdict in verdicts),
+        "without_checksums": [v.run_id for v in verdicts if v.outcome == "agrees" and not v.has_checksums],
         "runs": [
             {"run_id": verdict.run_id, "outcome": verdict.outcome, "lines": verdict.lines}
             for verdict in verdicts

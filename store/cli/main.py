@@ -1,7 +1,8 @@
 """`python -m store`: ingest run folders, list runs, query in SQL, export and import runs, verify the store.
 
-Exit status: 0 done; 1 a folder could not be ingested, a run differs, a query failed, or the store is held;
-2 bad input, or a statement that is not allowed.
+Exit status: 0 done; 1 a folder could not be ingested, a run differs, a query failed, the disk is full, or the store is
+held; 2 bad input, or a statement that is not allowed. A store that can only be read is listed, queried and exported as
+it is.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
+from engine.core.errors import first_line, shortened
 from engine.core.format import fit_terminal
 from engine.core.home import lab_home
 from engine.core.terminal import BAD_INPUT, OneLineParser, table_lines
-from store.cli.commands import READ_ONLY, answer, one_line
+from store.cli.commands import READ_ONLY, answer, read_only_answer
 from store.cli.owner import ask_owner
 from store.cli.query import add_query_command, parse_query, print_answer
 from store.cli.transfer import add_transfer_commands, export_request, shown_export, shown_import
@@ -25,7 +29,9 @@ from store.database import StoreHeld
 from store.store import Store
 
 DONE, REFUSED = 0, 1
+UNUSABLE_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 OWNER_PATIENCE_S = 3.0
+READ_ONLY_NOTE = "the store can only be read here: runs that it does not have yet are left out"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,13 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StoreHeld as error:
         print(f"store: {error}", file=sys.stderr)
         return REFUSED
-    except (ValueError, OSError) as error:
-        print(f"store: {one_line(error)}", file=sys.stderr)
+    except (ValueError, *UNUSABLE_FOLDER) as error:
+        print(f"store: {first_line(error)}", file=sys.stderr)
         return BAD_INPUT
+    except (OSError, duckdb.Error) as error:
+        print(f"store: {first_line(error)}", file=sys.stderr)
+        return REFUSED
     for problem in problems:
-        print(f"store: not ingested: {problem}", file=sys.stderr)
+        print(f"store: {shortened(problem)}", file=sys.stderr)
     for problem in reply["problems"] if options.command == "import" else ():
-        print(f"store: {problem}", file=sys.stderr)
+        print(f"store: {shortened(problem)}", file=sys.stderr)
     if query is not None:
         return print_answer(options, query, reply)
     if options.json:
@@ -96,6 +105,8 @@ def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
     """
     try:
         with Store(home) as store:
+            if store.is_read_only:
+                return read_only_answer(store, request), [READ_ONLY_NOTE]
             return _reply(lambda one: answer(store, one), request)
     except StoreHeld as held:
         deadline = time.monotonic() + OWNER_PATIENCE_S
@@ -110,7 +121,7 @@ def _carry_out(home: Path, request: Mapping[str, Any]) -> tuple[Any, list[str]]:
 
 def _reply(ask: Callable[[Mapping[str, Any]], Any], request: Mapping[str, Any]) -> tuple[Any, list[str]]:
     problems = ask({"command": "refresh"}) if request["command"] in READ_ONLY else []
-    return ask(request), problems
+    return ask(request), [f"not ingested: {problem}" for problem in problems]
 
 
 def _status(command: str, reply: Any) -> int:
@@ -129,7 +140,7 @@ def _shown_ingest(reply: Mapping[str, Any]) -> list[str]:
     for run in reply["runs"]:
         tokens = f"{run['rows']['tokens']:,} tokens ingested"
         lines.append(f"{run['run_id']}  {run['status']}, {_change(run)}, {tokens}")
-    return [*lines, *(f"not ingested: {problem}" for problem in reply["problems"])]
+    return [*lines, *(f"not ingested: {shortened(problem)}" for problem in reply["problems"])]
 
 
 def _change(report: Mapping[str, Any]) -> str:
@@ -155,6 +166,9 @@ def _cell(value: object) -> str:
 
 def _shown_verify(reply: Mapping[str, Any]) -> list[str]:
     lines = [f"{run['run_id']}  {run['outcome']}: {line}" for run in reply["runs"] for line in run["lines"]]
+    if plain := len(reply["without_checksums"]):
+        logs = "log has" if plain == 1 else "logs have"
+        lines.append(f"{plain} {logs} no checksums (older version, or crashed): only rows and totals are compared")
     return [*lines, f"{reply['agree']} runs agree, {reply['differ']} differ, {reply['unchecked']} not checked"]
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import first_line
 from store.cli.commands import READ_ONLY, answer
 from store.store import Store
 
@@ -103,7 +104,7 @@ class _Handler(socketserver.StreamRequestHandler):
                 self.server.on_change()
             return {"ok": reply}
         except Exception as error:  # any failure goes to the client
-            return {"error": str(error).splitlines()[0] if str(error) else type(error).__name__}
+            return {"error": first_line(error)}
 
 
 @contextlib.contextmanager

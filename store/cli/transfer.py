@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.core.errors import first_line
 from engine.core.format import size
+from store.database import StoreFull
 from store.store import Store
 from store.transfer.exporter import default_name, export_runs, runs_named
 from store.transfer.importer import import_runs
@@ -89,8 +91,10 @@ def import_files(store: Store, paths: list[Path]) -> dict[str, Any]:
     for path in paths:
         try:
             done = import_runs(store, path)
-        except (ValueError, OSError) as error:
-            problems.append(str(error).splitlines()[0])
+        except StoreFull:
+            raise
+        except Exception as error:
+            problems.append(first_line(error))
             continue
         runs += [{"run_id": run_id, "file": str(path), "is_new": True} for run_id in done.new]
         runs += [{"run_id": run_id, "file": str(path), "is_new": False} for run_id in done.known]

@@ -15,10 +15,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from engine.core.errors import first_line
 from engine.experiments.experiment import Point, PointRecord, newest_records
 from engine.runlog.experiment_log import ExperimentLog, LoggedExperiment, is_experiment_folder
 from engine.runlog.reader import RUN_ID, RUN_ID_RULE
 from store.database import carry_out, first_row, in_transaction, utc
+from store.folders import OF_AN_EXPERIMENT, stamp_of
 
 # Values of a point that have a column, and the column's name.
 COLUMNS_OF_VALUES = {
@@ -66,13 +68,11 @@ def ingest_experiment(
     ValueError in one line if it holds no experiment, is damaged, or is a copy of an experiment in another folder or in
     the trash.
     """
+    stamp = stamp_of(folder, OF_AN_EXPERIMENT)  # first: what changes from here on is seen the next time
     is_worked_on = ExperimentLog.is_open(folder)
     logged = read_experiment(folder)
     plan = logged.plan
-    try:
-        plan_json, points = json.dumps(plan.to_dict()), _point_rows(logged)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{folder}: not ingested: {_first_line(error)}") from error
+    plan_json, points = _plan_rows(folder, logged)
     known = first_row(
         cursor, "SELECT plan, folder, is_worked_on FROM experiments WHERE experiment_id = ?", [plan.experiment_id]
     )
@@ -91,14 +91,15 @@ def ingest_experiment(
         fingerprint = _fingerprint(cursor, plan.experiment_id)
         _write(cursor, plan.experiment_id, points)
         settings = json.dumps(dict(plan.settings))
-        row = [plan.kind, plan.label, utc(plan.created_at), str(place), is_worked_on, settings, plan_json]
+        settled = stamp if place == folder and not is_worked_on else None
+        row = [plan.kind, plan.label, utc(plan.created_at), str(place), is_worked_on, settings, plan_json, settled]
         _write_experiment(cursor, plan.experiment_id, row, is_new=known is None)
         return fingerprint != _fingerprint(cursor, plan.experiment_id)
 
     try:
         has_changed |= in_transaction(cursor, work)
     except (duckdb.Error, pa.ArrowException, OverflowError, TypeError) as error:
-        raise ValueError(f"{folder}: not ingested: {_first_line(error)}") from error
+        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
     return ExperimentReport(
         experiment_id=plan.experiment_id,
         folder=folder,
@@ -110,12 +111,23 @@ def ingest_experiment(
     )
 
 
+def _plan_rows(folder: Path, logged: LoggedExperiment) -> tuple[str, list[dict[str, Any]]]:
+    """The plan as JSON, and a row per point. ValueError in one line for what the store cannot hold."""
+    from store.ingest.run_schema import check_experiment  # pydantic takes long to import
+
+    check_experiment(folder, logged)
+    try:
+        return json.dumps(logged.plan.to_dict()), _point_rows(logged)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
+
+
 def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> None:
     """Delete an experiment's plan and points from the store. If it still has runs, they keep their experiment."""
     carry_out(cursor, "DELETE FROM experiment_points WHERE experiment_id = ?", [experiment_id])
     carry_out(
         cursor,
-        "UPDATE experiments SET plan = NULL, settings = NULL, folder = NULL, is_worked_on = NULL "
+        "UPDATE experiments SET plan = NULL, settings = NULL, folder = NULL, is_worked_on = NULL, stamp = NULL "
         "WHERE experiment_id = ?",
         [experiment_id],
     )
@@ -125,10 +137,6 @@ def forget_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str) -> 
         "AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.experiment_id = experiments.experiment_id)",
         [experiment_id],
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _point_rows(logged: LoggedExperiment) -> list[dict[str, Any]]:
@@ -177,9 +185,9 @@ def _write(cursor: duckdb.DuckDBPyConnection, experiment_id: str, points: list[d
 
 
 def _write_experiment(cursor: duckdb.DuckDBPyConnection, experiment_id: str, row: list[Any], *, is_new: bool) -> None:
-    names = ("kind", "label", "created_at", "folder", "is_worked_on", "settings", "plan")
+    names = ("kind", "label", "created_at", "folder", "is_worked_on", "settings", "plan", "stamp")
     if is_new:
-        statement = f"INSERT INTO experiments ({', '.join(names)}, experiment_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        statement = f"INSERT INTO experiments ({', '.join(names)}, experiment_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     else:
         changes = ", ".join(f"{name} = ?" for name in names)
         statement = f"UPDATE experiments SET {changes} WHERE experiment_id = ?"

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 
+from engine.core.errors import first_line, shortened
+from engine.core.regular_files import read_text
 from engine.hardware.calibration import Calibration
-from store.database import Database, carry_out, utc
-from store.folders import folders_in, is_run_folder
+from store.database import Database, StoreFull, carry_out, utc
+from store.folders import OF_AN_EXPERIMENT, folders_in, is_run_folder, stamp_of
 from store.ingest.experiments import ExperimentReport, ingest_experiment
 from store.ingest.run_log import IngestReport, ingest_folder, lose_run
 from store.ingest.verify import Verdict, verify_run
 from store.predictions.predictions import Predictions
 from store.queries.runs import Runs
+
+log = logging.getLogger(__name__)
 
 
 class Ingest:
@@ -50,23 +55,31 @@ class Ingest:
             return report
 
     def all_in(self, folder: Path) -> tuple[list[IngestReport], dict[Path, str]]:
-        """Ingest every run and experiment in a folder: a report per run, and one line for each that failed.
+        """Ingest what has changed in a folder of runs and experiments: a report per run, a line for each that failed.
 
-        A folder without run.json is skipped: its run has not started.
+        A folder without run.json is skipped: its run has not started. No folder stops the others; StoreFull does.
         """
         reports, problems = [], {}
-        found = folders_in(folder)
+        found, stamps = folders_in(folder), self.stamps()
         for one in found.experiments:
             try:
-                self.experiment(one)
-            except (ValueError, OSError) as error:
-                problems[one] = str(error)
+                if stamps.get(os.path.realpath(one)) != stamp_of(one, OF_AN_EXPERIMENT):
+                    self.experiment(one)
+            except Exception as error:
+                problems[one] = problem_of(one, error)
         for one in found.runs:
             try:
-                reports.append(self.run(one))
-            except (ValueError, OSError) as error:
-                problems[one] = str(error)
+                if stamps.get(os.path.realpath(one)) != stamp_of(one):
+                    reports.append(self.run(one))
+            except Exception as error:
+                problems[one] = problem_of(one, error)
         return reports, problems
+
+    def stamps(self) -> dict[str, str]:
+        """The stamp of each settled folder that the store's rows are from, by the folder."""
+        query = "SELECT folder, stamp FROM {} WHERE stamp IS NOT NULL AND folder IS NOT NULL"
+        cursor = self._database.cursor()
+        return dict(row for table in ("runs", "experiments") for row in cursor.execute(query.format(table)).fetchall())
 
     def follow_running(self) -> bool:
         """Ingest every run whose status is running, from any folder. Returns whether one of them changed.
@@ -78,8 +91,10 @@ class Ingest:
         has_changed = False
         for run_id, folder in rows:
             if is_run_folder(Path(folder)):
-                with contextlib.suppress(ValueError, OSError):  # damage is reported when the runs folder is ingested
+                try:
                     has_changed |= self.run(Path(folder)).has_changed
+                except Exception as error:  # reported when the runs folder is ingested
+                    problem_of(Path(folder), error)
             else:
                 with self._database.writing:
                     lose_run(cursor, run_id)
@@ -98,6 +113,17 @@ class Ingest:
             return verify_run(self._database.cursor(), self._runs, run_id)
 
 
+def problem_of(folder: Path, error: Exception) -> str:
+    """Why a folder was not ingested, in one line that names it. StoreFull is raised again: no folder's fault."""
+    if isinstance(error, StoreFull):
+        raise error
+    line = first_line(error)
+    if not isinstance(error, ValueError | OSError):
+        log.debug("%s", folder, exc_info=error)
+        line = f"{type(error).__name__}: {line}"
+    return line if f"/{folder.name}" in line else shortened(f"{folder}: {line}")
+
+
 def ingest_calibrations(cursor: duckdb.DuckDBPyConnection, folder: Path) -> int:
     """Insert the new files; a file that is no calibration is skipped. Returns how many are new."""
     if not folder.is_dir():
@@ -109,15 +135,15 @@ def ingest_calibrations(cursor: duckdb.DuckDBPyConnection, folder: Path) -> int:
             continue
         try:
             rows.append(_calibration_row(path))
-        except (ValueError, OSError):
-            continue
+        except Exception as error:
+            log.debug("%s", problem_of(path, error))
     for row in rows:
         carry_out(cursor, "INSERT INTO calibrations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     return len(rows)
 
 
 def _calibration_row(path: Path) -> list[object]:
-    measured = Calibration.from_json(path.read_text(encoding="utf-8"))
+    measured = Calibration.from_json(read_text(path))
     return [
         path.name,
         measured.device,

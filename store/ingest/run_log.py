@@ -3,11 +3,15 @@
 Ingesting a folder twice changes nothing; ingesting a folder that has grown adds the new rows. In `requests` and `spans`
 the non-null values of a later row win. A long run needs no more memory than a short one: chunks of a few megabytes are
 ingested one after another.
+
+A folder is refused as a whole, with one line, if a stream does not match its checksum, or if a value has another type
+or is out of bounds. A run that the store has already keeps its rows and its status then.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +19,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from engine.core.errors import first_line
 from engine.runlog.batches import CHUNK_BYTES
+from engine.runlog.checksums import damaged_streams
 from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
-from store.database import SUMMARIES, TABLES, carry_out, first_row, in_transaction
+from store.database import SUMMARIES, TABLES, carry_out, disk_full_in_one_line, first_row, in_transaction
+from store.folders import stamp_of
+from store.ingest.bounds import RefusedRun, check_rows
 from store.ingest.checks import keep_checks
-from store.ingest.run_rows import close_open_spans, upsert_run
+from store.ingest.run_rows import close_open_spans, delete_rows, upsert_run
 
 LAST_BYTES = CHUNK_BYTES // 2  # a smaller chunk is most likely the last one available now
 
@@ -42,15 +50,20 @@ class IngestReport:
 
 
 def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path) -> IngestReport:
-    """Ingest what is new in a run folder. ValueError in one line if it is no run folder, or a damaged one.
+    """Ingest what is new in a run folder. ValueError in one line if it is no run folder, or a damaged or refused one.
 
     Of two copies of a run, the one in `runs_folder`, the store's own, is used; else the first one while it exists. From
-    a damaged log, everything before the damage is ingested. One thread at a time may ingest into a store.
+    a damaged log without checksums, everything before the damage is ingested. One thread at a time may ingest into a
+    store.
     """
+    from store.ingest.run_schema import check_run  # pydantic takes long to import, and most commands find nothing new
+
+    stamp = stamp_of(folder)  # first: what changes from here on is seen the next time
     reader = RunLogReader(folder)
     # The status first: the log of an ended run is complete.
     status = reader.status()
     info, result = reader.run_info(), reader.result()
+    check_run(folder, info, result)
     known = _known(cursor, str(info["run_id"]))
     if known is not None and json.loads(known.run_info) != info:
         raise ValueError(f"{folder}: the store has another run with the id {info['run_id']}")
@@ -68,14 +81,9 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         rows=dict.fromkeys(STREAMS, 0),
         damaged={},
     )
-    try:
-        while in_transaction(cursor, ingest.next_chunks):
-            pass
-    except duckdb.Error as error:
-        raise ValueError(f"{folder}: not ingested: {str(error).splitlines()[0]}") from error
-    _record_damage(cursor, ingest, None if known is None else known.damage)
-    for damage in ingest.damaged.values():
-        raise damage
+    _take_in(ingest, known, is_changed=known is None or (known.folder, known.stamp) != (folder, stamp))
+    is_settled = status != "running" and place == folder
+    _keep_stamp(cursor, str(info["run_id"]), stamp if is_settled else None, None if known is None else known.stamp)
     return IngestReport(
         run_id=str(info["run_id"]),
         folder=folder,
@@ -84,6 +92,54 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         status_before=None if known is None else known.status,
         rows=ingest.rows,
     )
+
+
+def _take_in(ingest: _RunIngest, known: _Known | None, *, is_changed: bool) -> None:
+    """Ingest all that is new. ValueError in one line if the run is damaged or refused."""
+    folder = ingest.reader.folder
+    try:
+        if is_changed:
+            _check_sums(folder, ingest.result)
+        while in_transaction(ingest.cursor, ingest.next_chunks):
+            pass
+    except RefusedRun as refused:
+        _refuse(ingest, known, refused)
+        raise
+    except duckdb.Error as error:
+        raise ValueError(f"{folder}: not ingested: {first_line(error)}") from error
+    _record_damage(ingest.cursor, ingest, None if known is None else known.damage)
+    for damage in ingest.damaged.values():
+        raise damage
+
+
+def _check_sums(folder: Path, result: Mapping[str, Any] | None) -> None:
+    """RefusedRun if a stream of an ended run is not as it was logged."""
+    try:
+        damaged = damaged_streams(folder, result)
+    except ValueError as error:
+        raise RefusedRun(f"{folder}/{error}") from error
+    if damaged:
+        raise RefusedRun(f"{folder}/{'; '.join(damaged.values())}")
+
+
+def _refuse(ingest: _RunIngest, known: _Known | None, refused: RefusedRun) -> None:
+    """Leave nothing of a new run; of a known one, keep the rows and the status, and note the damage."""
+    cursor, run_id = ingest.cursor, str(ingest.info["run_id"])
+    if known is None:
+        delete_rows(cursor, run_id)
+        return
+    if known.folder != ingest.reader.folder:
+        return
+    ingest.damaged = {"": refused}
+    _record_damage(cursor, ingest, known.damage)
+    if known.status == "running" and ingest.status != "running":  # or it would be running for ever
+        in_transaction(cursor, lambda: _set_state(cursor, ingest.place, ingest.info, ingest.result, ingest.status))
+
+
+def _keep_stamp(cursor: duckdb.DuckDBPyConnection, run_id: str, stamp: str | None, before: str | None) -> None:
+    if stamp != before:
+        with disk_full_in_one_line():
+            carry_out(cursor, "UPDATE runs SET stamp = ? WHERE run_id = ?", [stamp, run_id])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,6 +164,8 @@ class _RunIngest:
         for stream in STREAMS:
             try:
                 chunk = _ingest_chunk(self.cursor, self.reader, str(self.info["run_id"]), stream)
+            except RefusedRun:
+                raise
             except ValueError as error:
                 self.damaged[stream] = error
                 continue
@@ -129,7 +187,10 @@ def _record_damage(cursor: duckdb.DuckDBPyConnection, ingest: _RunIngest, before
     lines = [str(error).removeprefix(f"{ingest.reader.folder}/") for error in ingest.damaged.values()]
     damage = "; ".join(lines) or None
     if damage != before:
-        carry_out(cursor, "UPDATE runs SET damage = ? WHERE run_id = ?", [damage, ingest.info["run_id"]])
+        with disk_full_in_one_line():
+            carry_out(
+                cursor, "UPDATE runs SET damage = ?, stamp = NULL WHERE run_id = ?", [damage, ingest.info["run_id"]]
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +199,13 @@ class _Known:
     run_info: str
     folder: Path
     damage: str | None
+    stamp: str | None
 
 
 def _known(cursor: duckdb.DuckDBPyConnection, run_id: str) -> _Known | None:
     """The run as the store has it; None if it is new."""
-    row = first_row(cursor, "SELECT status, run_info, folder, damage FROM runs WHERE run_id = ?", [run_id])
-    return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]), row[3])
+    row = first_row(cursor, "SELECT status, run_info, folder, damage, stamp FROM runs WHERE run_id = ?", [run_id])
+    return None if row is None else _Known(str(row[0]), str(row[1]), Path(row[2]), row[3], row[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +224,7 @@ def _ingest_chunk(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_i
     if following == offset:
         return None
     table = pa.Table.from_batches(batches, schema=STREAMS[stream])
+    check_rows(reader.folder, stream, table)
     _insert(cursor, stream, run_id, table)
     row = [following, rows + table.num_rows, run_id, stream]
     if progress is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from engine.runlog.schema import WATCHED_FILE
 from store.database import CHECKS, SUMMARIES, TABLES, carry_out, first_row, in_transaction, utc
 from store.folders import log_bytes
 
+CHECKS_VERSION = 1  # raise it when `run_schema` becomes stricter: every stored run.json is then checked again
+FILES_MARK = f"(hash({CHECKS_VERSION}, run_info, result) >> 1)::BIGINT"
 OF_A_RUN = (*TABLES.values(), "ingest_progress", SUMMARIES, CHECKS, "runs")
 
 
@@ -35,7 +38,17 @@ def upsert_run(
     else:
         places = ", ".join("?" for _ in row)
         carry_out(cursor, f"INSERT INTO runs ({', '.join(row)}) VALUES ({places})", [*row.values()])
+    mark_checked(cursor, [str(row["run_id"])])
     _insert_experiment(cursor, _part(info, "experiment"), row["created_at"])
+
+
+def mark_checked(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> None:
+    """Note that the files of these runs, as they are in the store, have passed the checks of `run_schema`."""
+    carry_out(
+        cursor,
+        f"UPDATE runs SET checked = {FILES_MARK} WHERE run_id IN (SELECT unnest(?::VARCHAR[]))",
+        [list(run_ids)],
+    )
 
 
 def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | None, status: str) -> dict[str, Any]:
@@ -66,7 +79,7 @@ def run_row(folder: Path, info: Mapping[str, Any], result: Mapping[str, Any] | N
         "log_bytes": log_bytes(folder),
         "schema_version": info["schema_version"],
         "run_info": json.dumps(info),
-        "result": json.dumps(result) if result else None,
+        "result": json.dumps(_without_nan(result)) if result else None,
     }
 
 
@@ -125,6 +138,15 @@ def _insert_experiment(
     elif known:  # it starts with its earliest run, in any order of ingest
         values = [created_at, experiment_id]
         carry_out(cursor, "UPDATE experiments SET created_at = least(created_at, ?) WHERE experiment_id = ?", values)
+
+
+def _without_nan(content: Any) -> Any:
+    """The content with null for NaN and infinity, which JSON lacks: DuckDB could not read the text."""
+    if isinstance(content, Mapping):
+        return {name: _without_nan(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_without_nan(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _part(info: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -1,7 +1,8 @@
 """Verifies the store against the run logs: the same rows, the same metrics, no unread bytes.
 
-Rows are compared by count and by the sum of their hashes, chunk by chunk, to bound memory. A run whose folder is gone,
-or that is still running, is not checked.
+Each stream is compared with its checksum in result.json, and with the store's rows by count and by the sum of their
+hashes, chunk by chunk, to bound memory. A run whose folder is gone, or that is still running, is not checked. A log of
+an older version has no checksums: a change of its bytes is found only where it makes a difference to the store.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, Literal
 import duckdb
 import pyarrow as pa
 
+from engine.core.errors import first_line
+from engine.runlog.checksums import changed_files, damaged_streams, has_checksums
 from engine.runlog.reader import RunLogReader
 from engine.runlog.schema import KEYED, STREAMS, stream_file
 from engine.runlog.writer import END_OF_STREAM
@@ -26,11 +29,15 @@ CHUNK_ROWS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The result for one run: `agrees`, `differs` with one line per difference, or `unchecked` with the reason."""
+    """The result for one run: `agrees`, `differs` with one line per difference, or `unchecked` with the reason.
+
+    `has_checksums`: its log has checksums, and they were compared.
+    """
 
     run_id: str
     outcome: Literal["agrees", "differs", "unchecked"]
     lines: list[str] = field(default_factory=list)
+    has_checksums: bool = False
 
 
 def verify_run(cursor: duckdb.DuckDBPyConnection, runs: Runs, run_id: str) -> Verdict:
@@ -41,13 +48,19 @@ def verify_run(cursor: duckdb.DuckDBPyConnection, runs: Runs, run_id: str) -> Ve
         return Verdict(run_id=run_id, outcome="unchecked", lines=["it is still running"])
     if not folder.is_dir():
         return Verdict(run_id=run_id, outcome="unchecked", lines=[f"its folder is gone: {folder}"])
-    reader = RunLogReader(folder)
+    reader, is_summed = RunLogReader(folder), False
     try:
-        lines = [line for stream in STREAMS for line in _stream_differences(cursor, reader, run_id, stream)]
-        lines += _state_differences(reader, run) + _total_differences(reader, runs.metrics(run_id))
-    except ValueError as error:
-        lines = [str(error)]
-    return Verdict(run_id=run_id, outcome="differs" if lines else "agrees", lines=lines)
+        result = reader.result()
+        is_summed = has_checksums(result)
+        damaged = damaged_streams(folder, result)
+        lines = [*damaged.values(), *changed_files(folder, result)]
+        others = (stream for stream in STREAMS if stream not in damaged)
+        lines += [line for stream in others for line in _stream_differences(cursor, reader, run_id, stream)]
+        if not damaged:
+            lines += _state_differences(reader, run) + _total_differences(reader, runs.metrics(run_id))
+    except Exception as error:  # a damaged log can fail in any way
+        lines = [first_line(error)]
+    return Verdict(run_id=run_id, outcome="differs" if lines else "agrees", lines=lines, has_checksums=is_summed)
 
 
 def _stream_differences(cursor: duckdb.DuckDBPyConnection, reader: RunLogReader, run_id: str, stream: str) -> list[str]:

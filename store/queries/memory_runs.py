@@ -40,7 +40,7 @@ LENGTHS = """
     QUALIFY
         row_number() OVER (PARTITION BY q.run_id ORDER BY q.prompt_tokens DESC, q.request_id) <= coalesce(r.slots, 1)
         OR row_number() OVER (
-            PARTITION BY q.run_id ORDER BY q.prompt_tokens + q.budget_tokens DESC, q.request_id
+            PARTITION BY q.run_id ORDER BY q.prompt_tokens::BIGINT + q.budget_tokens DESC, q.request_id
         ) <= coalesce(r.slots, 1)
         OR row_number() OVER (PARTITION BY q.run_id ORDER BY q.budget_tokens DESC, q.request_id) = 1
 """

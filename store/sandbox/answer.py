@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute
 
 Reason = Literal["statement", "error", "memory", "time", "canceled", "broken", "missing"]
+DAY_NS = 86_400 * 10**9
 CONTEXT_CHARACTERS = 100  # shown of a longer line, around the place
 
 
@@ -74,11 +76,13 @@ def place_in(sql: str, begin: int, length: int) -> Place | None:
     )
 
 
-def tidied(table: pa.Table) -> pa.Table:
+def tidied(table: pa.Table, whole: Collection[int] = ()) -> pa.Table:
     """The table with unique column names and common types.
 
-    A whole decimal, such as a sum of integers, becomes an integer if it fits, else a float; other decimals become
-    floats. Intervals and UUIDs become text.
+    No value is changed: whole numbers, such as a sum of integers, become 64-bit integers if all of the column fit, and
+    other decimals become floats if all are the same as a float; else the column is text. So is a column with the time
+    24:00:00, which Python lacks. Intervals and UUIDs become text. `whole` has the places of columns with whole numbers
+    as text.
 
     Refusal for a date outside Python's range, such as 1 BC or infinity.
     """
@@ -89,25 +93,51 @@ def tidied(table: pa.Table) -> pa.Table:
                 "error",
             )
     names = _unique(table.column_names)
-    return pa.table([_plain(column) for column in table.columns], names=names)
+    columns = [
+        _whole(column.to_pylist()) if place in whole else _plain(column) for place, column in enumerate(table.columns)
+    ]
+    return pa.table(columns, names=names)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_decimal(kind):
         values: list[Decimal | None] = column.to_pylist()
-        is_whole = kind.scale == 0 and all(value is None or abs(value) < 2**63 for value in values)
-        if is_whole:
-            return pa.chunked_array([pa.array([None if v is None else int(v) for v in values], pa.int64())])
-        return pa.chunked_array([pa.array([None if v is None else float(v) for v in values], pa.float64())])
+        if kind.scale == 0:
+            return _whole(values)
+        if all(value is None or Decimal(repr(float(value))) == value for value in values):
+            return pa.chunked_array([pa.array([None if v is None else float(v) for v in values], pa.float64())])
+        return _text([None if value is None else f"{value:f}" for value in values])
+    if pa.types.is_time(kind):
+        return _time(column)
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
     if pa.types.is_interval(kind):
-        texts = [None if v is None else interval_text(*v) for v in column.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.string())])
+        return _text([None if v is None else interval_text(*v) for v in column.to_pylist()])
     if isinstance(kind, pa.BaseExtensionType):
-        return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())])
+        return _text([None if v is None else str(v) for v in column.to_pylist()])
     return column
+
+
+def _whole(values: Iterable[Any]) -> pa.ChunkedArray:
+    """Whole numbers, given as decimals or as text: 64-bit integers if all fit, else text."""
+    numbers = [None if value is None else int(value) for value in values]
+    if all(number is None or -(2**63) <= number < 2**63 for number in numbers):
+        return pa.chunked_array([pa.array(numbers, pa.int64())])
+    return _text([None if number is None else str(number) for number in numbers])
+
+
+def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times of day; as text if one is 24:00:00, or has nanoseconds."""
+    times_ns = column.cast(pa.time64("ns")).cast(pa.int64())
+    latest_ns = pa.compute.max(times_ns).as_py()
+    if column.type.unit != "ns" and (latest_ns is None or latest_ns < DAY_NS):
+        return column
+    return _text([None if time is None else interval_text(0, 0, time) for time in times_ns.to_pylist()])
+
+
+def _text(values: list[str | None]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, pa.string())])
 
 
 def interval_text(months: int, days: int, nanoseconds: int) -> str:

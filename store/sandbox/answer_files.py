@@ -6,17 +6,25 @@ import datetime
 import io
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from engine.core.format import without_formula
+
 
 def to_csv(table: pa.Table) -> bytes:
-    """UTF-8 with a header; lists and structs as JSON, bytes in hexadecimal, a missing value as an empty field."""
+    """UTF-8 with a header; lists and structs as JSON, bytes in hexadecimal, a missing value as an empty field.
+
+    NaN and infinity are nan and inf. A text that a spreadsheet would run as a formula gets an apostrophe.
+    """
     sink = io.BytesIO()
-    pa.csv.write_csv(flat(table), sink)
+    plain = flat(table)
+    columns = [_guarded(column) for column in plain.columns]
+    pa.csv.write_csv(pa.table(columns, names=[without_formula(name) for name in plain.column_names]), sink)
     return sink.getvalue()
 
 
@@ -46,14 +54,19 @@ def to_arrow(table: pa.Table) -> bytes:
 
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """One object per row, for JSON: times in ISO form, NaN and infinity as null."""
+    """One object per row, for JSON: times in ISO form, NaN and infinity as the texts of `json_value`."""
     return [{name: json_value(value) for name, value in row.items()} for row in table.to_pylist()]
 
 
 def json_value(value: Any) -> Any:
-    """A value for JSON."""
+    """A value for JSON, which has no NaN and no infinity: they are the texts NaN, Infinity and -Infinity.
+
+    They are not null: null is a missing value.
+    """
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else json.dumps(value)
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) and abs(value) < 2**63 else f"{value:f}"
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, datetime.timedelta):
@@ -79,6 +92,13 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
     else:
         return column
     return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def _guarded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    texts = [None if text is None else without_formula(text) for text in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
 def _without_nulls(table: pa.Table) -> pa.Table:

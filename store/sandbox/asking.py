@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +22,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from engine.core.errors import shortened
 from engine.core.format import exact
 from store.sandbox.answer import Answer, Place, Reason, Refusal, place_in, tidied
 from store.sandbox.turns import Turns
@@ -36,7 +39,25 @@ MESSAGES = MappingProxyType(
         "time": "Stopped after {timeout}. Query less data, or raise the time limit.",
         "memory": "Stopped: the query exceeded its memory limit. Query fewer rows or columns at once.",
         "canceled": "Canceled.",
-        "broken": "Stopped: the query's process ended early, most likely out of memory.",
+        "broken": "Stopped: the query's process ended early.",
+    }
+)
+# How the child's process ended without an answer, by the signal that ended it.
+ENDS: Mapping[int, tuple[Reason, str]] = MappingProxyType(
+    {
+        signal.SIGALRM: ("time", MESSAGES["time"]),
+        signal.SIGXCPU: ("time", "Stopped: the query used up its time on the CPU. Query less data."),
+        signal.SIGKILL: (
+            "memory",
+            "Stopped by the system, most likely for want of memory. Query less at once.",
+        ),
+        signal.SIGABRT: (
+            "broken",
+            "Stopped: DuckDB gave up, most likely for want of memory. Query less at once.",
+        ),
+        signal.SIGSEGV: ("broken", "Stopped: DuckDB crashed on this query; deep nesting can do that. Simplify it."),
+        signal.SIGBUS: ("broken", "Stopped: DuckDB crashed on this query (bus error). Simplify it."),
+        signal.SIGXFSZ: ("statement", "Stopped: the query tried to write a file. Use a SELECT."),
     }
 )
 
@@ -65,6 +86,8 @@ class Asking:
     def __init__(self, snapshot: Path, sql: str, limits: Limits = DEFAULT_LIMITS, turns: Turns | None = None) -> None:
         if len(sql) > MAX_SQL_CHARACTERS:
             raise ValueError(f"The query has {len(sql):,} characters; use at most {MAX_SQL_CHARACTERS:,}.")
+        if any("\ud800" <= character <= "\udfff" for character in sql):
+            raise ValueError("The query is not UTF-8 text.")
         self.sql = sql
         self.limits = limits
         self.began: float | None = None  # its start on the monotonic clock, in seconds; None while it waits
@@ -157,14 +180,21 @@ class Asking:
         line, _, body = data.partition(b"\n")
         try:
             header = json.loads(line)
-        except json.JSONDecodeError:  # the child died: usually of memory, or of the system's limit on its CPU time
-            raise Refusal(MESSAGES["broken"], "broken") from None
+        except json.JSONDecodeError:  # the child died
+            raise self._end_of_process() from None
         if header["outcome"] == "answer":
-            table = tidied(pa.ipc.open_stream(body).read_all())
+            table = tidied(pa.ipc.open_stream(body).read_all(), whole=header["whole"])
             return Answer(table=table, more=header["more"], seconds=header["seconds"])
         reason: Reason = header["reason"]
-        message = MESSAGES["memory"] if reason == "memory" else header["message"]
+        lines = header["message"].splitlines()
+        message = MESSAGES["memory"] if reason == "memory" else "\n".join(map(shortened, lines))
         raise Refusal(message, reason, self._place(header["place"]))
+
+    def _end_of_process(self) -> Refusal:
+        """Why the child ended without an answer, told by its exit status."""
+        status = 0 if self._process is None else self._process.returncode or 0
+        reason, message = ENDS.get(-status, ("broken", f"{MESSAGES['broken'][:-1]} (exit status {status})."))
+        return Refusal(message.format(timeout=exact(self.limits.timeout_s, "s")), reason)
 
     def _place(self, place: list[int] | None) -> Place | None:
         return place_in(self.sql, place[0], place[1]) if place else None

@@ -43,7 +43,9 @@ FORBIDDEN_FUNCTIONS = frozenset(
 QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 ALLOWED = "Use one SELECT (or FROM, WITH, VALUES, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN)"
 
-_INEXACT = re.compile(r"\b(UHUGEINT|BIT|BIGNUM)\b")  # types that Arrow cannot represent
+# Types that Arrow cannot hold, or whose largest values or time zone it loses. They leave as DuckDB's own text.
+_INEXACT = re.compile(r"\b(UHUGEINT|BIT|BIGNUM|TIME WITH TIME ZONE)\b")
+_NESTED_TIME = re.compile(r"\bTIME\b(?=.*[\[\])])")  # 24:00:00 inside a list or struct; a column of times is exact
 _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*EXPLAIN(?:\s+ANALYZE\b|\s*\([^()]*\))?\s+(?=\S)", re.IGNORECASE | re.DOTALL
 )
@@ -77,6 +79,10 @@ def main() -> None:
         header = failure(connection, order["sql"], error)
     except MemoryError:
         pass
+    except RecursionError:
+        header |= {"reason": "statement", "message": "The statement is nested too deeply."}
+    except Exception as error:  # such as a kind of statement that the Python package does not know
+        header |= {"reason": "statement", "message": f"{ALLOWED}: {str(error)[:200]}"}
     header["seconds"] = time.perf_counter() - began
     header["message"] = header.get("message", "").replace(order["path"], "the snapshot")
     sys.stdout.buffer.write(json.dumps(header).encode() + b"\n")
@@ -133,13 +139,19 @@ def bound_process(timeout_s: float) -> None:
 def answer(
     connection: duckdb.DuckDBPyConnection, sql: str, max_rows: int, max_bytes: int
 ) -> tuple[bytes, dict[str, Any]]:
-    """The first rows of the answer as an Arrow stream, and the limit that cut it short: `rows`, `bytes` or None."""
+    """The first rows of the answer as an Arrow stream, and the limit that cut it short: `rows`, `bytes` or None.
+
+    `whole` has the places of columns with whole numbers as text, because they may have more than 64 bits.
+    """
     import pyarrow as pa
 
     relation = connection.sql(sql)  # streams rows; execute() would materialize all of them
-    for name, kind in zip(relation.columns, relation.types, strict=True):
-        if _INEXACT.search(str(kind)):
-            raise Refused(f"Column {name}: type {kind} cannot be exported exactly. Convert it to text with ::VARCHAR.")
+    as_text = [bool(_INEXACT.search(str(kind)) or _NESTED_TIME.search(str(kind))) for kind in relation.types]
+    whole = [place for place, kind in enumerate(relation.types) if str(kind) == "UHUGEINT"]
+    if any(as_text):
+        names = [name.replace('"', '""') for name in relation.columns]
+        columns = (f"#{n}{'::VARCHAR' if text else ''}" for n, text in enumerate(as_text, 1))
+        relation = relation.project(", ".join(f'{c} AS "{name}"' for c, name in zip(columns, names, strict=True)))
     reader = relation.to_arrow_reader(BATCH_ROWS)
     batches, rows, size, more = [], 0, 0, None
     for batch in reader:
@@ -157,7 +169,7 @@ def answer(
     with pa.ipc.new_stream(sink, reader.schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
-    return sink.getvalue(), {"outcome": "answer", "more": more}
+    return sink.getvalue(), {"outcome": "answer", "more": more, "whole": whole}
 
 
 def checked(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
@@ -168,7 +180,10 @@ def checked(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
     if len(statements) > 1:
         place = len(statements[0].query.encode())
         raise Refused(f"{ALLOWED}: the text has {len(statements)} statements.", (place, 1))
-    kind = statements[0].type
+    try:
+        kind = statements[0].type
+    except ValueError:  # a kind that the Python package does not know, such as UPDATE EXTENSIONS
+        raise Refused(f"{ALLOWED}: this is another statement.") from None
     if kind == duckdb.StatementType.EXPLAIN:
         explain = _EXPLAIN.match(sql)
         if explain is None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import duckdb
 
+from engine.core.errors import first_line
 from engine.core.run_id import current_time
 from store.database import FILE, Database, carry_out
 from store.snapshot import tables
@@ -82,7 +83,7 @@ class Snapshots:
             try:
                 self._latest = self._make(new, on_progress)
             except duckdb.Error as error:
-                raise OSError(f"the snapshot could not be made: {str(error).splitlines()[0]}") from error
+                raise OSError(f"the snapshot could not be made: {first_line(error)}") from error
             finally:
                 for left in self.path.parent.glob(f".{SNAPSHOT}-*"):
                     left.unlink(missing_ok=True)

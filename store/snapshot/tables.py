@@ -1,7 +1,7 @@
 """The contents of a snapshot: the store's tables, and the store's views stored as tables.
 
 Tables of the run log, and those computed from it, are replaced run by run; all others are small and rewritten. Left
-out: ingest progress, saved queries, and the folders of runs.
+out: ingest progress, saved queries, and the folders of runs with their stamps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from store.database import MIGRATIONS, SUMMARIES, TABLES, VIEWS, carry_out
 from store.snapshot.catalog import TEXT, tables
 
 PRIVATE = ("schema_migrations", "ingest_progress", SUMMARIES, "saved_questions", "asked_questions")
-HIDDEN_COLUMNS = {"runs": ("folder",), "experiments": ("folder",)}
+HIDDEN_COLUMNS = {"runs": ("folder", "stamp", "checked"), "experiments": ("folder", "stamp")}
 COMPUTED = ("request_metrics", "token_gaps")  # views of the store, a run's rows at a time
 MACROS = ("latencies", "pass_totals")  # used by the store's views and queries, not by a snapshot's tables
 PART_TOKENS = 1_000_000  # tokens whose gaps are computed at once, to bound memory

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from engine.core.regular_files import is_regular, open_regular
 from engine.core.run_id import current_time
 from engine.runlog.experiment_log import ExperimentLog, is_experiment_folder
 from engine.runlog.locks import is_held
@@ -127,19 +128,19 @@ def whole_experiments(store: Store, run_ids: Sequence[str]) -> dict[str, Path | 
 
 
 def _add_experiment(archive: zipfile.ZipFile, experiment_id: str, folder: Path) -> BundledExperiment:
-    paths = [folder / name for name in EXPERIMENT_FILES if (folder / name).is_file()]
+    paths = [folder / name for name in EXPERIMENT_FILES if is_regular(folder / name)]
     files = [_add(archive, path, experiment_place(experiment_id, path.name)) for path in paths]
     return BundledExperiment(experiment_id=experiment_id, files=tuple(files))
 
 
 def files_of(folder: Path) -> list[Path]:
     """The existing files of a run log."""
-    return [folder / name for name in RUN_FILES if (folder / name).is_file()]
+    return [folder / name for name in RUN_FILES if is_regular(folder / name)]
 
 
 def file_hash(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -153,7 +154,7 @@ def _folder(run_id: str, folder: Path) -> Path:
 
 def _add(archive: zipfile.ZipFile, path: Path, place: str) -> BundledFile:
     hashed, size = hashlib.sha256(), 0
-    with path.open("rb") as source, archive.open(_entry(place), "w", force_zip64=True) as target:
+    with open_regular(path) as source, archive.open(_entry(place), "w", force_zip64=True) as target:
         while piece := source.read(COPY_BYTES):
             hashed.update(piece)
             size += len(piece)

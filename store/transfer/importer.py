@@ -23,7 +23,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.core.errors import first_line
 from engine.core.format import size as size_text
+from engine.core.regular_files import is_regular
 from engine.core.run_id import new_run_id
 from engine.runlog.experiment_log import is_experiment_folder
 from engine.runlog.foreign import check_run_log
@@ -84,7 +86,7 @@ def import_runs(
             _check_experiment(staging / one.experiment_id, one)
         return _ingest_bundle(store, manifest, staging)
     except DAMAGE as error:
-        raise ValueError(f"{shown}: the file is damaged: {_first_line(error)}") from error
+        raise ValueError(f"{shown}: the file is damaged: {first_line(error)}") from error
     except ValueError as error:
         message = str(error).replace(f"{staging}/", "").replace(f"{store.runs_folder.resolve()}/", "")
         raise ValueError(f"{shown}: not imported: {message}") from error
@@ -274,7 +276,7 @@ class _ImportedExperiments:
         folder = self._store.experiments.folder(experiment_id) or self._store.runs_folder / experiment_id
         if not folder.exists():
             return False
-        hashes = {name: file_hash(folder / name) for name in bundled.hashes if (folder / name).is_file()}
+        hashes = {name: file_hash(folder / name) for name in bundled.hashes if is_regular(folder / name)}
         if not is_experiment_folder(folder) or hashes != bundled.hashes:
             raise ValueError(f"experiment {experiment_id} is in the store with other content; delete that one first")
         return True
@@ -319,7 +321,3 @@ def _is_known(store: Store, run: BundledRun, unpacked: Path) -> bool:
     if json.dumps(row["info"]) != json.dumps(reader.run_info()) or row["result"] != reader.result():
         raise ValueError(other)
     return False
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from engine.core.format import spreadsheet_safe
+from engine.core.format import without_formula
 from engine.metrics.metrics import RUN_METRICS
 from store.database import SUMMARIES, first_row, in_transaction
 from store.queries.history import RunFilter
@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
     if isinstance(value, str):
-        return spreadsheet_safe(value)
+        return without_formula(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

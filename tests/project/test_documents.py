@@ -34,7 +34,7 @@ EXAMPLES = {
     "engine/core/schedulers/shortest_scheduler.py",
     "pages/hello.py",
     "pages/parts/hello",
-    "store/migrations/0006_name.sql",
+    "store/migrations/0007_name.sql",
     "tests/core/schedulers/test_scheduler_shortest.py",
     "tests/pages/test_pages_hello.py",
 }

@@ -52,7 +52,7 @@ def test_a_run_log_is_read_as_written(tmp_path: Path) -> None:
         log.finish(RESULT)
     reader = RunLogReader(tmp_path / "r1")
     assert reader.run_info() == INFO
-    assert reader.result() == RESULT
+    assert RESULT.items() <= (reader.result() or {}).items()
     assert reader.status() == "completed"
     requests = reader.table("requests").to_pylist()
     assert [r["request_id"] for r in requests] == [0, 1]

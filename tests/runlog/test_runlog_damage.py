@@ -110,8 +110,8 @@ def test_a_full_disk_fails_the_run_at_its_next_row(tmp_path: Path) -> None:
     log = RunLogWriter(tmp_path / "r1", INFO)
     log.extend("tokens", token_columns(0, 1))
     log.flush()
-    log._files["tokens"].close()
-    log._files["tokens"] = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
+    log._files["tokens"].file.close()
+    log._files["tokens"].file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
     with pytest.raises(OSError, match="could not be written: .*No space left"):
         log_for(60, log)
     with pytest.raises(OSError, match="could not be written"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +162,22 @@ def test_spans_fill_every_lane_from_the_first_pass_to_the_last(warm: WarmModel) 
             assert spans[-1]["end_pass"] == num_passes
             for before, after in zip(spans, spans[1:], strict=False):
                 assert before["end_pass"] == after["start_pass"]
+
+
+def test_a_run_that_fills_the_disk_is_failed_in_one_line(
+    warm: WarmModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def full(file: object, content: object) -> None:
+        time.sleep(0.01)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("engine.runlog.writer._StreamFile.write", full)
+    monkeypatch.setattr("engine.runlog.writer.FLUSH_S", 0.001)  # the run meets the full disk on its way
+    result = execute_run(prepared(warm, "continuous"), "full", tmp_path / "full", warm)
+    why = "the run log could not be written: No space left on the disk; free some space and run again"
+    assert (result["status"], result["error"]) == ("failed", why)
+    assert RunLogReader(tmp_path / "full").status() == "failed"
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_pool_too_small_ends_the_run_as_oom_and_the_next_one_works(warm: WarmModel, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from store import Recorder, Store
 from store.cli.owner import OwnerSocket
 from store.ingest import run_log as ingest
 from tests.store.cli.test_store_commands import answer, run_store
-from tests.support.runs.sample_runs import PEAK_BYTES, write_sample_run
+from tests.support.runs.sample_runs import PEAK_BYTES, without_checksums, write_sample_run
 
 
 @pytest.fixture
@@ -27,7 +27,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def damage(folder: Path) -> Path:
-    """Write invalid bytes after the schema: no batch of the stream can be read."""
+    """Write invalid bytes after the schema, in a log without checksums: no batch of the stream can be read."""
+    without_checksums(folder)
     file = folder / "tokens.arrows"
     data = file.read_bytes()
     at = data.index(b"\xff\xff\xff\xff", 8)

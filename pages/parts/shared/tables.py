@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 import streamlit as st
 
-from engine.core.format import spreadsheet_safe
+from engine.core.format import without_formula
 
 PROSE_CHARACTERS = 32
 TABLE_FORMAT = "%.4g"  # of numbers in sortable tables: four significant digits, so that close rows differ
@@ -21,7 +21,7 @@ TABLE_FORMAT = "%.4g"  # of numbers in sortable tables: four significant digits,
 def frame_csv(frame: pd.DataFrame) -> str:
     """A frame as CSV: full precision, an empty cell for a missing value, no text that a spreadsheet would run."""
     safe = {
-        str(name): frame[name].map(lambda value: spreadsheet_safe(value) if isinstance(value, str) else value)
+        str(name): frame[name].map(lambda value: without_formula(value) if isinstance(value, str) else value)
         for name in frame
         if not pd.api.types.is_numeric_dtype(frame[name])
     }

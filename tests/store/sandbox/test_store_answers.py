@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,7 +102,7 @@ def test_columns_get_common_types_and_unique_names() -> None:
     )
     assert table.to_pydict() == {
         "n": [3, None],
-        "n_2": [float(big), 1.0],
+        "n_2": ["1180591620717411303424", "1"],
         "n_3": [1.5, None],
         "kind": ["a", "b"],
     }
@@ -138,7 +139,7 @@ def test_rows_are_json() -> None:
     rows = to_rows(WIDE)
     assert json.loads(json.dumps(rows, allow_nan=False)) == [
         {"a": 1, "f": 0.5, "t": "2026-11-29T12:00:00", "l": [1, 2], "b": "00ff", "n": None, "s": 'say "hi", twice'},
-        {"a": None, "f": None, "t": None, "l": None, "b": None, "n": None, "s": "two\nlines"},
+        {"a": None, "f": "Infinity", "t": None, "l": None, "b": None, "n": None, "s": "two\nlines"},
     ]
 
 
@@ -282,3 +283,70 @@ def test_a_value_that_cannot_be_exported_exactly_is_refused(store: Store, value:
     with pytest.raises(Refusal, match=r"Column x: .* cannot be exported exactly\. Convert it to text"):
         ask(store.snapshots.publish().path, f"SELECT {value} AS x")
     assert ask(store.snapshots.publish().path, f"SELECT ({value})::VARCHAR AS x").table.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("170141183460469231731687303715884105727::HUGEINT", "170141183460469231731687303715884105727"),
+        ("(-170141183460469231731687303715884105728)::HUGEINT", "-170141183460469231731687303715884105728"),
+        ("9223372036854775807::HUGEINT", 9223372036854775807),
+        ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455"),
+        ("5::UHUGEINT", 5),
+        ("123456789012345678901234567890::BIGNUM", "123456789012345678901234567890"),
+        ("'101'::BIT", "101"),
+        ("[340282366920938463463374607431768211455::UHUGEINT]", "[340282366920938463463374607431768211455]"),
+        ("12345678901234567.89::DECIMAL(38, 2)", "12345678901234567.89"),
+        ("1.10::DECIMAL(5, 2)", 1.1),
+        ("TIME '24:00:00'", "24:00:00"),
+        ("TIME '12:30:00'", "12:30:00"),
+        ("'10:00:00+02'::TIMETZ", "10:00:00+02"),
+        ("'nan'::DOUBLE", "NaN"),
+        ("'-inf'::DOUBLE", "-Infinity"),
+        ("NULL::DOUBLE", None),
+    ],
+)
+def test_no_value_changes_on_its_way_out(store: Store, sql: str, value: object) -> None:
+    rows = to_rows(ask(store.snapshots.publish().path, f"SELECT {sql} AS v").table)
+    assert json.loads(json.dumps(rows, allow_nan=False)) == [{"v": value}]
+
+
+def test_csv_guards_formulas_and_leaves_numbers() -> None:
+    table = pa.table({"=x": ["=1+1", "+cmd|x", "-5", "@a", "\tb", "fine"], "n": [-1.5, 2, 3, 4, 5, math.nan]})
+    assert to_csv(table).decode().splitlines() == [
+        '"\'=x","n"', '"\'=1+1",-1.5', '"\'+cmd|x",2', '"-5",3', '"\'@a",4', '"\'\tb",5', '"fine",nan',
+    ]  # fmt: skip
+
+
+def test_a_statement_of_an_unknown_kind_is_refused_as_a_statement(store: Store) -> None:
+    with pytest.raises(Refusal, match="this is another statement") as refused:
+        ask(store.snapshots.publish().path, "UPDATE EXTENSIONS")
+    assert refused.value.reason == "statement"
+
+
+def test_text_that_is_no_utf8_is_refused_before_a_process_starts(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not UTF-8"):
+        ask(tmp_path / "none", "SELECT '\ud800'")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "text"),
+    [
+        (signal.SIGSEGV, "broken", "DuckDB crashed on this query; deep nesting can do that"),
+        (signal.SIGKILL, "memory", "Stopped by the system"),
+        (signal.SIGXCPU, "time", "used up its time on the CPU"),
+        (signal.SIGALRM, "time", "Stopped after 5 s"),
+        (signal.SIGXFSZ, "statement", "tried to write a file"),
+    ],
+)
+def test_the_end_of_a_process_is_told_by_its_cause(
+    monkeypatch: pytest.MonkeyPatch, number: int, reason: str, text: str
+) -> None:
+    def start() -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(["sh", "-c", f"ulimit -c 0; kill -{int(number)} $$"], stdin=pipe, stdout=pipe)
+
+    monkeypatch.setattr("store.sandbox.asking._start", start)
+    with pytest.raises(Refusal, match=text) as refused:
+        ask(Path("/nowhere"), "SELECT 1")
+    assert refused.value.reason == reason

@@ -5,6 +5,7 @@ Everything but the clock and the words is as the engine would log it: step table
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,9 @@ from engine.core.request import Request
 from engine.core.run_id import new_run_id
 from engine.core.schedulers.scheduler import Scheduler
 from engine.metrics.metrics import run_metrics
+from engine.runlog.checksums import OWN_SUM, RUN_SUM, STREAM_SUMS
 from engine.runlog.reader import RunLogReader
-from engine.runlog.schema import SCHEMA_VERSION
+from engine.runlog.schema import RESULT_FILE, SCHEMA_VERSION
 from engine.runlog.writer import RunLogWriter
 from engine.workload.workload import Workload, build_workload
 
@@ -98,6 +100,14 @@ def write_sample_run(
                 }
             )
     return runs_folder / run_id
+
+
+def without_checksums(folder: Path) -> Path:
+    """Make a run's folder one of an older version, whose result.json has no checksums."""
+    result = json.loads((folder / RESULT_FILE).read_text())
+    plain = {name: value for name, value in result.items() if name not in (STREAM_SUMS, RUN_SUM, OWN_SUM)}
+    (folder / RESULT_FILE).write_text(json.dumps(plain))
+    return folder
 
 
 def play(
