@@ -51,6 +51,7 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     # Loading torch takes seconds, which --help does not need.
     from engine.runlog.device_hold import hold_device
     from engine.runtime.environment import use_available_threads
+    from engine.runtime.kv.attention_fit import length_limit
     from engine.runtime.measuring.calibration import calibrate
     from engine.runtime.measuring.measured_passes import measure_passes, shapes_for
     from engine.runtime.prepared_run import WarmModel
@@ -58,7 +59,8 @@ def measure(config: RunConfig, engines: tuple[str, ...]) -> Calibration:
     use_available_threads()
     warm = WarmModel()
     loaded, device, dtype = warm.get(config, lambda message, share: tell(message))
-    shapes = shapes_for(device, loaded.spec.max_positions, config.execution)
+    longest = min(loaded.spec.max_positions, length_limit(loaded.model.config) or loaded.spec.max_positions)
+    shapes = shapes_for(device, longest, config.execution)
     with hold_device(str(device), "calibrate", on_wait=lambda taken: tell(f"waiting: {taken}")):
         load_average_1min = os.getloadavg()[0]
         # Passes come first: `calibrate` ends with a profiler, and nothing may be timed after that.

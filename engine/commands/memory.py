@@ -20,9 +20,9 @@ from engine.core.terminal import table_lines
 from engine.core.units import GIB, dtype_of
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.hardware.hardware_presets import CARD, HARDWARE
-from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory
+from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory, usable_bytes
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
+from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape, require_window
 from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
 from engine.workload.budgets import largest_budget, parse_budget
@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
             logits_of_all=args.logits == "all",
         ),
     )
+    require_window(model, max(grid.prompt_tokens) + grid.budget_tokens, "prompts")
     points, ends = memory_points(model, grid), walls(model, grid)
     report = _report(model, dtype, grid, capacity)
     if args.json:
@@ -108,7 +109,7 @@ def _capacity(args: argparse.Namespace) -> MemoryLimit:
         return MemoryLimit(size_bytes=_bytes("capacity_gib", args.capacity_gib), source="--capacity-gib")
     if args.hardware is not None:
         preset = HARDWARE[args.hardware]
-        return MemoryLimit(size_bytes=preset.memory_bytes, source=preset.label)
+        return MemoryLimit(size_bytes=usable_bytes(preset.memory_bytes, share), source=preset.label, share=share)
     machine = _machine(args.device)
     if machine is None:
         raise FieldError(
@@ -116,7 +117,7 @@ def _capacity(args: argparse.Namespace) -> MemoryLimit:
         )
     if machine.kind == "cpu":
         return MemoryLimit(size_bytes=machine.total_bytes, source=f"all of {machine.name}")
-    return MemoryLimit(size_bytes=int(machine.total_bytes * share), source=machine.name, share=share)
+    return MemoryLimit(size_bytes=usable_bytes(machine.total_bytes, share), source=machine.name, share=share)
 
 
 def _machine(device: str) -> MachineMemory | None:
@@ -145,6 +146,8 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity: MemoryLim
         "dtype": dtype,
         "weight_bits": model.weight_bits,
         "parameters": model.parameters,
+        "experts": model.experts,
+        "experts_per_token": model.experts_per_token,
         "kv_position_bytes": model.kv_position_bytes,
         "engine": grid.shape.engine,
         "kv_layout": PRESETS[grid.shape.engine].kv_layout,
@@ -158,9 +161,11 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity: MemoryLim
 def _heading(report: dict[str, Any], capacity: MemoryLimit) -> list[str]:
     pool = "" if report["pool_bytes"] is None else f", KV pool at most {size(report['pool_bytes'])}"
     at_once = " (those requests wait or are preempted)" if PRESETS[report["engine"]].has_blocks else ""
+    experts = f"{report['experts']} experts in a layer, {report['experts_per_token']} per token: all weights are held"
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
         f"{report['budget_tokens']:,} output tokens",
+        *([experts] if report["experts"] else []),
         f"capacity {size(report['capacity_bytes'])} ({capacity.text}){pool}",
         f"GiB by prompt length and batch size; ! marks what does not fit{at_once}",
     ]

@@ -95,7 +95,7 @@ class RooflineCost:
         """All terms: `pass_s` is the largest sum over one resource."""
         ceilings, seconds = self.ceilings, self.by_resource(stats)
         cached_bytes = kv_bytes(self.shape, stats, masked_kv_reads=ceilings.masked_kv_reads)
-        read = ("weights", self.shape.weight_bytes), ("kv", cached_bytes)
+        read = ("weights", self.shape.weight_bytes_read(stats.tokens)), ("kv", cached_bytes)
         return (
             *(CostTerm(name=n, resource="bandwidth", seconds=b / ceilings.read_bytes_per_s) for n, b in read),
             CostTerm(name="flop", resource="compute", seconds=seconds["compute"]),

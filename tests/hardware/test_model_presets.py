@@ -1,4 +1,4 @@
-"""Model shapes: public numbers, any config.json, and refused architectures."""
+"""Model shapes: public numbers, any config.json, and refused numbers."""
 
 from __future__ import annotations
 
@@ -37,14 +37,17 @@ def test_a_dense_models_config_by_file_or_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_local_experts": 8}, "num_local_experts"),
-        ({"sliding_window": 4096}, "sliding_window"),
+        ({"model_type": None}, "no model_type in its config.json"),
+        ({"num_hidden_layers": 10**9}, "use at most 10,000"),
+        ({"model_type": "mixtral", "num_experts_per_tok": 9}, "9 experts per token of 8"),
+        ({"model_type": "opt", "word_embed_proj_dim": 16}, "word_embed_proj_dim differs"),
+        ({"quantization_config": {"bits": 4}}, "its weights are quantized"),
         ({"hidden_size": None}, "hidden_size None"),
         ({"num_key_value_heads": 4}, "9 heads are not a multiple of 4"),
         ({"vocab_size": "many"}, "vocab_size 'many'"),
     ],
 )
-def test_other_architectures_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+def test_invalid_numbers_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(PUBLIC_CONFIGS["smollm2-135m"] | change))
     with pytest.raises(ValueError, match=words):
