@@ -32,8 +32,6 @@ def counted_numbers(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     FieldError, with the reason in one line, for a model that cannot be estimated.
     """
     text = json.dumps(config, sort_keys=True)
-    if len(text) > MAX_CONFIG_BYTES:
-        raise FieldError("model", f"model {name}: its config.json is too large; use one of at most 4 MiB")
     file = shapes_folder() / f"{_digest(text)}.json"
     answer = _kept(file)
     if answer is None:

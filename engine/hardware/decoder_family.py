@@ -132,6 +132,8 @@ def _mlps(keys: Keys, layers: int, hidden: int) -> dict[str, Any]:
     if family.experts is None:
         return {"parameters": layers * dense, "intermediate": dense_width}
     experts = family.experts(keys, hidden)
+    if not experts.layers:
+        return {"parameters": layers * dense, "intermediate": dense_width}
     each = experts.layers * _mlp(family, hidden, experts.width, has_bias=False)
     used_width = experts.per_token * experts.width + experts.shared_width
     dense_layers = layers - experts.layers
@@ -194,7 +196,7 @@ def _attention_layers(keys: Keys, layers: int) -> int:
         return layers
     types, attending = keys.get("layer_types"), keys.get("full_attn_idxs")
     if types is not None:
-        return sum(each == "full_attention" for each in types)
+        return sum(each == "full_attention" for each in types[:layers])
     return layers if attending is None else len(set(attending) & set(range(layers)))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.core.errors import FieldError
 from engine.core.units import DTYPE_BYTES
-from engine.hardware.counted_models import counted_numbers
+from engine.hardware.counted_models import MAX_CONFIG_BYTES, counted_numbers
 from engine.hardware.decoder_family import decoder_numbers
 from engine.hardware.model_families import FAMILIES
 from engine.hardware.roofline import ModelShape
@@ -95,7 +95,10 @@ def shape_of_config(config: dict[str, Any], *, name: str, value_bytes: int, weig
     if not isinstance(kind, str):
         raise FieldError("model", f"model {name}: no model_type in its config.json; add it, for example llama")
     family = FAMILIES.get(kind)
-    numbers = counted_numbers(config, name) if family is None else decoder_numbers(family, name, config)
+    try:
+        numbers = counted_numbers(config, name) if family is None else decoder_numbers(family, name, config)
+    except (TypeError, ArithmeticError) as error:  # a text or a number where the class has a list
+        raise FieldError("model", f"model {name}: a value in its config.json is of the wrong kind ({error})") from None
     return ModelShape(name=name, value_bytes=value_bytes, weight_bits=weight_bits, **numbers)
 
 
@@ -113,7 +116,11 @@ def _read_config(name: str) -> dict[str, Any]:
         known = ", ".join(MODEL_NAMES)
         raise FieldError("model", f"model {short_name(name)}: use {known}, or the path of a config.json or its folder")
     try:
+        if file.stat().st_size > MAX_CONFIG_BYTES:
+            raise FieldError("model", f"model {name}: {file} is larger than 4 MiB; name a model's config.json")
         data = json.loads(file.read_text(encoding="utf-8"))
+    except FieldError:
+        raise
     except (OSError, ValueError) as error:
         raise FieldError("model", f"model {name}: {file} cannot be read as JSON ({error})") from None
     except RecursionError:

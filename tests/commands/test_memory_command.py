@@ -76,6 +76,7 @@ def test_options_of_the_estimate_reach_it(capsys: pytest.CaptureFixture[str]) ->
 
 def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shape = {
+        "model_type": "llama",
         "vocab_size": 100,
         "hidden_size": 32,
         "intermediate_size": 64,
