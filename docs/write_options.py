@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.cli import build_parser as engine_parser
 from engine.commands.options import MIX, help_of
 from engine.core.config import SETTINGS
-from engine.core.option import Bounds, Choices, Option, Text
+from engine.core.option import Bounds, Choices, Option, Switch, Text
 from engine.experiments.experiment import REPEATS
 from engine.hardware.hardware_presets import HARDWARE
 from pages.parts.load import form as load_form
@@ -81,7 +81,8 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _settings_table(options: Iterable[Option]) -> str:
     lines = ["| option | values | default | what it sets |", "|---|---|---|---|"]
     for option in options:
-        default = "" if option.default in (None, ()) else _code(option.default)
+        is_unset = option.default is False or option.default in (None, ())
+        default = "" if is_unset else _code(option.default)
         flags = ", ".join(_code(flag) for flag in option.flags)
         lines.append(
             _row(flags, _values(option), default, f"**{option.label}.** {option.help[0].upper()}{option.help[1:]}.")
@@ -126,6 +127,8 @@ def _values(option: Option) -> str:
             return bounds.rule.removeprefix("use ")
         case Text(examples=examples):
             return examples
+        case Switch():
+            return "a flag"
     return option.metavar or ""
 
 

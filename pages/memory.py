@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from engine.memory.memory_plan import MemoryPoint, memory_points, walls
+from engine.memory.memory_plan import MAX_PROMPT_TOKENS, MemoryPoint, memory_points, walls
 from pages.figures.memory.memory import cut_sizes, memory_bars
 from pages.parts.memory.controls import FIELDS, MemorySettings, draw_controls, draw_examples
 from pages.parts.memory.estimate import (
@@ -102,7 +102,9 @@ def _draw_details(settings: MemorySettings, points: list[MemoryPoint]) -> None:
 def _draw_lengths(settings: MemorySettings) -> None:
     """The largest batch for other prompt lengths."""
     st.subheader("Largest batch by prompt length", anchor="lengths")
-    lengths = tuple(sorted({*LENGTHS, settings.prompt_tokens}))
+    window = settings.model.window
+    most = MAX_PROMPT_TOKENS if window is None else window - settings.grid.budget_tokens
+    lengths = tuple(sorted({*(length for length in LENGTHS if length <= most), settings.prompt_tokens}))
     found = walls(settings.model, replace(settings.grid, prompt_tokens=lengths))
     draw_table(WALLS_HEADER, wall_rows(found), figures=(1, 2, 4, 5))
     st.caption(plain(wall_finding(settings, found)))

@@ -36,7 +36,8 @@ WITH_RESUME = ("ttft_limit_s", "tpot_limit_s")  # these change the report, not t
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("load")
     options.add_options(group, (ENGINES_UNDER_LOAD, RATES, LAW))
-    options.add_options(group, (SETTINGS["requests"], SETTINGS["budget"], SETTINGS["seed"]), OWN)
+    drawn = (SETTINGS[name] for name in ("requests", "budget", "rescale_arrivals", "seed"))
+    options.add_options(group, drawn, OWN)
     options.add_prompt_options(group)
     options.add_options(group, options_of(Limits).values())
     group.add_argument(CONFIRM.flag, dest=CONFIRM.parameter, action="store_false", help=CONFIRM.help)
@@ -66,14 +67,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> Plan:
-    engines = parse_engines(args.engines or ENGINES_UNDER_LOAD.default)
+    engines = parse_engines(args.engines)
     return plan_load(
         base_config(args, engines),
         experiment_id=new_run_id(),
         created_at=utc_now(),
         engines=engines,
-        rates_per_s=parse_rates(args.rates or RATES.default),
-        law=args.arrival or LAW.default,
+        rates_per_s=parse_rates(args.rates),
+        law=args.arrival,
         repeats=args.repeats,
         limits=Limits(ttft_s=args.ttft_limit_s, tpot_s=args.tpot_limit_s),
         confirm=args.confirm,
@@ -85,7 +86,6 @@ def base_config(args: argparse.Namespace, engines: tuple[str, ...]) -> RunConfig
     own = {
         "engine": next((name for name in engines if PRESETS[name].forms_batches), engines[0]),
         "arrival": "closed",
-        "budget": args.budget or SETTINGS["budget"].default,
     }
     return options.run_config(argparse.Namespace(**{**vars(args), **own}))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.core.format import number
+from engine.core.format import change, number
 from engine.core.terminal import table_lines
 from engine.experiments.experiment import Plan
 from engine.load.findings import (
@@ -20,6 +20,7 @@ from engine.load.findings import (
 from engine.load.goodput import Limits
 from engine.load.load_report import FIGURES, GOODPUT, Figure
 from engine.load.load_table import LoadRow, LoadTable
+from engine.workload.arrivals import rate_deviation
 
 Column = tuple[str, Figure]
 SERVED: tuple[Column, ...] = (
@@ -37,9 +38,10 @@ def arrivals_text(plan: Plan, status: str, table: LoadTable, limits: Limits) -> 
     """The whole report."""
     requests = plan.points[0].config.workload.requests
     columns = SERVED + (GOOD if limits else ())
-    header = ["engine", "rate", *(name for name, *_ in columns), "queue"]
+    names = [name for name, *_ in columns]
+    header = ["engine", "rate", names[0], "vs rate", *names[1:], "queue"]
     lines = [f"load test {plan.experiment_id}: {status}; {requests} requests at every rate, medians over repeats", ""]
-    lines += [*table_lines([_cells(row, columns) for row in table.rows], f"ll{'r' * len(columns)}l", header), ""]
+    lines += [*table_lines([_cells(row, columns) for row in table.rows], f"llr{'r' * len(columns)}l", header), ""]
     return "\n".join([*lines, *_findings(table)]).rstrip()
 
 
@@ -47,9 +49,12 @@ def _cells(row: LoadRow, columns: tuple[Column, ...]) -> list[str]:
     """A row's cells. Without a completed run: empty figures, and how the row ended."""
     name = rate_text(row.role, row.rate_per_s)
     if not row.points:
-        return [row.engine, name, *[""] * len(columns), row.status + (f": {row.error}" if row.error else "")]
+        return [row.engine, name, "", *[""] * len(columns), row.status + (f": {row.error}" if row.error else "")]
     queue = "" if row.role == "saturation" else QUEUES[row.grows]
-    return [row.engine, name, *(number(row.median(figure)) for _, figure in columns), queue]
+    deviation = rate_deviation(row.rate_per_s, row.median(FIGURES["offered_per_s"]))
+    drawn = "" if deviation is None else change(deviation)
+    figures = [number(row.median(figure)) for _, figure in columns]
+    return [row.engine, name, figures[0], drawn, *figures[1:], queue]
 
 
 def _findings(table: LoadTable) -> Iterator[str]:

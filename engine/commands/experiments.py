@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.options import COMMANDS, OUT, Own, add_option, add_options, settings_in
-from engine.core.errors import EngineOutOfMemory, first_line
+from engine.core.errors import EngineOutOfMemory, FieldError, first_line
 from engine.core.format import in_unit
 from engine.core.home import device_lock, runs_folder
 from engine.core.run_id import new_run_id
@@ -265,8 +265,20 @@ def output_folder(text: str | None) -> Path:
 
 
 def planned_folder(text: str | None) -> Path:
-    """--out, or the lab's runs folder. It may not exist."""
-    return Path(text) if text else runs_folder()
+    """--out, or the lab's runs folder. It may not exist. FieldError if it is, or is inside, a file."""
+    if text is None:
+        return runs_folder()
+    if not text.strip():
+        raise FieldError("out", f"out {text!r}: name a folder")
+    out = Path(text)
+    try:
+        existing = next((path for path in (out, *out.parents) if path.exists()), None)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FieldError("out", f"out {text}: {reason}; use a writable folder") from None
+    if existing is not None and not existing.is_dir():
+        raise FieldError("out", f"out {text}: {existing} is a file; name a folder")
+    return out
 
 
 def require_locks() -> None:

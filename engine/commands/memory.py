@@ -21,9 +21,9 @@ from engine.core.terminal import table_lines
 from engine.core.units import GIB, dtype_of
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, parse_batch_sizes, parse_prompt_grid
 from engine.hardware.hardware_presets import CARD, HARDWARE
-from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory
+from engine.hardware.machine_memory import MachineMemory, gpu_memory, host_memory, usable_bytes
 from engine.hardware.model_presets import model_shape
-from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
+from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape, require_window
 from engine.hardware.tensor_parallel import TensorParallel, require_divisible
 from engine.memory.memory_model import TERM_LABELS
 from engine.memory.memory_plan import LOGITS, EngineShape, MemoryGrid, MemoryPoint, Wall, memory_points, walls
@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
             logits_of_all=args.logits == "all",
         ),
     )
+    require_window(model, max(grid.prompt_tokens) + grid.budget_tokens, "prompts")
     points, ends = memory_points(shard, grid), walls(shard, grid)
     report = _report(model, dtype, grid, capacity) | {"tensor_parallel_size": args.tensor_parallel_size}
     if args.json:
@@ -112,7 +113,7 @@ def _capacity(args: argparse.Namespace) -> MemoryLimit:
         return MemoryLimit(size_bytes=_bytes("capacity_gib", args.capacity_gib), source="--capacity-gib")
     if args.hardware is not None:
         preset = HARDWARE[args.hardware]
-        return MemoryLimit(size_bytes=preset.memory_bytes, source=preset.label)
+        return MemoryLimit(size_bytes=usable_bytes(preset.memory_bytes, share), source=preset.label, share=share)
     machine = _machine(args.device)
     if machine is None:
         raise FieldError(
@@ -120,7 +121,7 @@ def _capacity(args: argparse.Namespace) -> MemoryLimit:
         )
     if machine.kind == "cpu":
         return MemoryLimit(size_bytes=machine.total_bytes, source=f"all of {machine.name}")
-    return MemoryLimit(size_bytes=int(machine.total_bytes * share), source=machine.name, share=share)
+    return MemoryLimit(size_bytes=usable_bytes(machine.total_bytes, share), source=machine.name, share=share)
 
 
 def _machine(device: str) -> MachineMemory | None:
@@ -149,6 +150,8 @@ def _report(model: ModelShape, dtype: str, grid: MemoryGrid, capacity: MemoryLim
         "dtype": dtype,
         "weight_bits": model.weight_bits,
         "parameters": model.parameters,
+        "experts": model.experts,
+        "experts_per_token": model.experts_per_token,
         "kv_position_bytes": model.kv_position_bytes,
         "engine": grid.shape.engine,
         "kv_layout": PRESETS[grid.shape.engine].kv_layout,
@@ -164,9 +167,11 @@ def _heading(report: dict[str, Any], capacity: MemoryLimit) -> list[str]:
     at_once = " (those requests wait or are preempted)" if PRESETS[report["engine"]].has_blocks else ""
     gpus = report["tensor_parallel_size"]
     of_each = "" if gpus == 1 else f" for each of {gpus} GPUs"
+    experts = f"{report['experts']} experts in a layer, {report['experts_per_token']} per token: all weights are held"
     return [
         f"{report['model']} in {report['dtype']} ({report['weight_bits']}-bit weights), engine {report['engine']}, "
         f"{report['budget_tokens']:,} output tokens",
+        *([experts] if report["experts"] else []),
         f"capacity {size(report['capacity_bytes'])} ({capacity.text}){pool}",
         f"GiB by prompt length and batch size{of_each}; ! marks what does not fit{at_once}",
     ]

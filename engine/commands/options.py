@@ -18,12 +18,10 @@ from engine.core.config import (
     WorkloadConfig,
 )
 from engine.core.errors import FieldError
-from engine.core.format import exact
-from engine.core.option import Bounds, Choices, Option, Text, settings_of
-from engine.core.units import MIB
+from engine.core.option import Bounds, Choices, Option, Switch, Text, settings_of
+from engine.workload.prompt_file import read_prompt_file
 
 COMMANDS = {"sweep": "sweep", "load": "arrivals", "overhead": "overhead", "repeats": "run"}  # by kind of experiment
-MAX_PROMPT_FILE_BYTES = 32 * MIB
 MIX = Option(
     default=None,
     label="Mix of lengths",
@@ -52,7 +50,9 @@ def add_option(group: Group, option: Option) -> None:
     kind: dict[str, Any] = {}
     if isinstance(option.takes, Bounds | Choices) and option.takes.type is not str:
         kind["type"] = option.takes.type
-    if isinstance(option.takes, Choices) and option.metavar is None:
+    if isinstance(option.takes, Switch):
+        kind["action"] = "store_true"
+    elif isinstance(option.takes, Choices) and option.metavar is None:
         kind["choices"] = option.takes.values
     else:
         kind["metavar"] = option.metavar
@@ -68,7 +68,8 @@ def add_option(group: Group, option: Option) -> None:
 def help_of(option: Option) -> str:
     """An option's --help text with its default, escaped for argparse."""
     plain = f"{option.default:g}" if isinstance(option.default, float) else option.default
-    default = "" if option.default is None else f" (default {plain})"
+    has_default = option.default is not None and not isinstance(option.takes, Switch)
+    default = f" (default {plain})" if has_default else ""
     return f"{option.help}{default}".replace("%", "%%")
 
 
@@ -141,23 +142,6 @@ def _prompts(args: argparse.Namespace) -> dict[str, Any]:
     if args.prompt_file is not None:
         return {"prompts": "file", "prompt_file": read_prompt_file(Path(args.prompt_file))}
     given = [text for text in (args.prompts, args.mix) if text is not None]
+    if given and given[0].strip() == "file":
+        raise FieldError("prompts", "prompts file: name the file with --prompt-file")
     return {"prompts": given[0] if given else SETTINGS["prompts"].default, "prompt_file": ()}
-
-
-def read_prompt_file(path: Path) -> tuple[str, ...]:
-    """One prompt per line; blank lines are skipped. ValueError with the reason if the file is unusable."""
-    try:
-        if path.stat().st_size > MAX_PROMPT_FILE_BYTES:
-            most = exact(MAX_PROMPT_FILE_BYTES >> 20, "MiB")
-            raise FieldError("prompt_file", f"prompt file {path}: larger than {most}; use a smaller one")
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise FieldError("prompt_file", f"prompt file {path}: not UTF-8 text; save it as UTF-8") from None
-    except OSError as error:
-        raise FieldError(
-            "prompt_file", f"prompt file {path}: {error.strerror or error}; name a readable text file"
-        ) from None
-    lines = tuple(line.strip() for line in text.split("\n") if line.strip())
-    if not lines:
-        raise FieldError("prompt_file", f"prompt file {path}: no prompts in it; write one prompt per line")
-    return lines

@@ -21,7 +21,8 @@ from engine.commands.experiments import (
     stop_on_signal,
     tell,
 )
-from engine.commands.summary import summary_lines
+from engine.commands.summary import arrival_lines, requested_rate, summary_lines
+from engine.core.config import RunConfig
 from engine.core.run_id import new_run_id, utc_now
 from engine.experiments.experiment import REPEATS, Plan, newest_records
 from engine.experiments.repeats import KIND, plan_repeats
@@ -88,7 +89,9 @@ def _experiment(args: argparse.Namespace, warm: WarmModel | None = None) -> Ran:
     logged = carry_out(args, KIND, lambda: _repeats_plan(args), warm=warm)
     newest = newest_records(logged.records)
     recorded = [(point, newest[point.point_id]) for point in logged.plan.points if point.point_id in newest]
-    results = [{"engine": p.config.engine, **_flat(record.run_id, record.to_dict())} for p, record in recorded]
+    results = [
+        {"engine": p.config.engine, **_flat(record.run_id, record.to_dict(), p.config)} for p, record in recorded
+    ]
     return Ran(results=results, asked=len(logged.plan.points), experiment_id=logged.plan.experiment_id)
 
 
@@ -101,7 +104,8 @@ def _run_once(
     run_id = new_run_id()
     try:
         with device(str(prepared.device), f"run {run_id}", should_stop, tell):
-            return [_flat(run_id, execute_run(prepared, run_id, out / run_id, warm, should_stop=should_stop))]
+            result = execute_run(prepared, run_id, out / run_id, warm, should_stop=should_stop)
+            return [_flat(run_id, result, prepared.config)]
     except InterruptedError:
         return []
 
@@ -112,8 +116,9 @@ def _repeats_plan(args: argparse.Namespace) -> Plan:
     )
 
 
-def _flat(run_id: str | None, result: Mapping[str, Any]) -> dict[str, Any]:
-    return {"run_id": run_id, **{name: result[name] for name in ("status", "error", "oom")}, **result["totals"]}
+def _flat(run_id: str | None, result: Mapping[str, Any], config: RunConfig) -> dict[str, Any]:
+    ended = {name: result[name] for name in ("status", "error", "oom")}
+    return {"run_id": run_id, **ended, **result["totals"], **requested_rate(config, result["totals"])}
 
 
 def _report(results: list[dict[str, Any]], asked: int) -> dict[str, Any]:
@@ -155,7 +160,7 @@ def _table(report: dict[str, Any], experiment_id: str | None = None) -> str:
     lines = [_headline(report, experiment_id)]
     for engine, figures in (report.get("engines") or {None: report}).items():
         lines += [f"{engine}:"] if engine else []
-        lines += summary_lines(figures, SUMMARY)
+        lines += summary_lines(figures, SUMMARY) + arrival_lines(figures)
     if report.get("runs"):
         completed = sum(r["status"] == "completed" for r in report["runs"])
         each = ", per engine" if report.get("engines") else ""

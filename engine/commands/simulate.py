@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from engine.commands import options
-from engine.commands.experiments import output_folder
-from engine.commands.summary import summary_lines
+from engine.commands.experiments import output_folder, planned_folder
+from engine.commands.summary import arrival_lines, requested_rate, summary_lines
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.format import counted, size
@@ -46,6 +46,7 @@ OWN: options.Own = {
     "weight_bits": {"help": "bits per weight of a preset (default 16)", "takes": Choices((8, 16))},
 }
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e100  # outside, the time of a pass overflows
+ROUTING = "a pass reads those that its tokens hit, by uniform routing"
 KEPT_STREAMS = ("passes", "spans", "blocks", "events")
 SUMMARY = (
     *("decode_step_s", "tokens_per_s_per_request", "tokens_per_s", "output_tokens", "duration_s"),
@@ -88,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
         overrides=_overrides(args),
         calibrations=read_calibrations(lab_home() / "calibrations") if args.hardware == THIS else (),
     )
+    if not args.no_log:
+        planned_folder(args.out)  # a folder that cannot be is an error before the work
     workload = build_workload(config.workload)
     require_context(workload, machine.shape)
     started_s = time.perf_counter()
@@ -186,6 +189,7 @@ def _report(
         **memory_figures(machine, config, largest_need(simulations)),
         **decode_figures(simulations, machine, config.timing),
         **metrics,
+        **requested_rate(config, metrics),
     }
 
 
@@ -193,11 +197,14 @@ def _table(report: Mapping[str, Any]) -> str:
     ids = ", ".join(report["run_ids"]) or "no run log"
     lines = [f"simulated ({ids}): {report['status']}" + (f" ({report['error']})" if report["error"] else "")]
     lines.append(f"  {report['model']}, {report['dtype']}, on {report['hardware_label']}")
+    if report["experts"]:
+        lines.append(f"  {report['experts']} experts in a layer, {report['experts_per_token']} per token: {ROUTING}")
     if report["fits_memory"] is False:
         lines.insert(1, f"  {_too_much(report)}")
     if report["decode_rows"] is not None:
         lines.append(f"  {_decode_text(report)}")
     lines += summary_lines(report, SUMMARY)
+    lines += arrival_lines(report)
     lines.append(f"  {report['hardware_source']}")
     return "\n".join(lines)
 

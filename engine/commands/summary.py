@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from engine.core.config import RunConfig
 from engine.core.format import aligned
 from engine.core.terminal import table_lines
+from engine.workload.arrivals import drawn_rate_text, parse_arrival, rate_deviation
 
 LINES = {
     "decode_step_s": ("decode step", "s"),
@@ -25,6 +27,19 @@ LINES = {
     "dead_fraction": ("dead fraction", "share"),
     "padding_fraction": ("padding fraction", "share"),
 }
+
+
+def requested_rate(config: RunConfig, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The requested rate in requests/s and the deviation of the drawn one, as a share; both null without a rate."""
+    asked = parse_arrival(config.workload.arrival).rate
+    deviation = rate_deviation(asked, metrics.get("offered_requests_per_s"))
+    return {"requested_requests_per_s": asked, "offered_deviation": deviation}
+
+
+def arrival_lines(report: Mapping[str, Any]) -> list[str]:
+    """The requested and the drawn rate, as a line; none if all requests arrive at once."""
+    text = drawn_rate_text(report.get("requested_requests_per_s"), report.get("offered_requests_per_s"))
+    return [f"  arrivals: {text}"] if text else []
 
 
 def summary_lines(report: Mapping[str, Any], names: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from engine.core.errors import FieldError
 from engine.core.form_rule import FormRule
-from engine.core.option import Bounds, Choices, Lines, Option, Text, check_options, option, options_of
+from engine.core.option import Bounds, Choices, Lines, Option, Switch, Text, check_options, option, options_of
 from engine.core.presets import ENGINES, PRESETS
 from engine.core.units import DTYPE_BYTES
 
@@ -120,6 +120,14 @@ class WorkloadConfig:
         help="closed (all at once), poisson:R, constant:R, gamma:R:CV; R requests per second",
         flags=("--arrival",),
         takes=Text(examples="closed; poisson:R, constant:R, gamma:R:CV with R per second"),
+        group="workload",
+    )
+    rescale_arrivals: bool = option(
+        False,
+        label="Rescale arrivals to the rate",
+        help="stretch the drawn arrival times so that their rate is exactly the requested one",
+        flags=("--rescale-arrivals",),
+        takes=Switch(),
         group="workload",
     )
     seed: int = option(
@@ -332,7 +340,7 @@ def _settings(kind: type, data: dict[str, Any], inside: str = "") -> dict[str, A
     for name, value in data.items():
         each = declared.get(name)
         accepted, called = each.json_types if each is not None else ((dict,), "an object")
-        if not isinstance(value, accepted) or isinstance(value, bool):
+        if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
             raise FieldError(each.parameter if each else name, f"{inside}{name} {value!r}: use {called}")
         if isinstance(value, list | tuple) and not all(isinstance(line, str) for line in value):
             raise FieldError(name, f"{inside}{name}: use a list of texts")

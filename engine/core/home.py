@@ -1,9 +1,12 @@
-"""The lab's folders: LAB_HOME for runs and the store, the user's cache folder for models and locks."""
+"""The lab's folders: LAB_HOME for runs and the store, the user's cache folder for models and locks; its own code."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+import engine
 
 
 def lab_home() -> Path:
@@ -34,3 +37,10 @@ def device_lock(device: str) -> Path:
 def device_locks() -> list[Path]:
     """The lock files of all devices of this machine that were ever measured on."""
     return sorted((cache_folder() / "locks").glob("device-*.lock"))
+
+
+def importable(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a child process in which `engine` can be imported from any folder."""
+    root = str(Path(engine.__file__).resolve().parents[1])
+    path = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
+    return {**environment, "PYTHONPATH": path}

@@ -102,7 +102,24 @@ class Lines:
         return all(isinstance(line, str) for line in value)
 
 
-Kind = Choices | Bounds | Text | Lines
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """On or off: a flag without a value, and `yes` or `no` in a widget or an address."""
+
+    @property
+    def type(self) -> type:
+        return bool
+
+    @property
+    def rule(self) -> str:
+        return "use yes or no"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+
+SWITCHED = {"no": False, "yes": True}  # a switch's texts
+Kind = Choices | Bounds | Text | Lines | Switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +161,8 @@ class Option:
 
     def value_of(self, given: Any) -> Any:
         """`given`, from the command line, a widget or JSON, as the setting's value."""
+        if isinstance(given, str) and isinstance(self.takes, Switch):
+            return SWITCHED.get(given, given)
         if isinstance(given, str):
             return self.parse(given) if self.parse is not None else self.takes.type(given)
         return tuple(given) if isinstance(self.takes, Lines) else given
@@ -155,6 +174,7 @@ class Option:
             return (list, tuple), "a list of texts"
         known: dict[type, tuple[tuple[type, ...], str]] = {
             str: ((str,), "text"),
+            bool: ((bool,), "true or false"),
             int: ((int,), "a whole number"),
             float: ((int, float), "a number"),
         }

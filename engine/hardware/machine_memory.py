@@ -14,6 +14,11 @@ from functools import cache
 from engine.core.units import MIB
 
 
+def usable_bytes(total_bytes: int, share: float) -> int:
+    """The bytes of a GPU that a run may use: a share (gpu-memory-utilization) of its memory."""
+    return int(total_bytes * share)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
     """Total memory of the default device of a run. `kind` is `cuda` or `cpu`."""

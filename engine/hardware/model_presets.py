@@ -1,7 +1,7 @@
 """Model shapes: public numbers by name, or from any model's config.json. Loads no weights.
 
-Shapes follow the published configuration files. Parameters are counted for dense decoders with grouped-query attention
-and a gated MLP (Llama, Qwen and similar). Mixtures of experts, latent attention and sliding windows are refused.
+Shapes follow the published configuration files. The families of `model_families` are counted by formula; a model of
+another type is counted by its class in a process of its own (`counted_models`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 
 from engine.core.errors import FieldError
 from engine.core.units import DTYPE_BYTES
+from engine.hardware.counted_models import MAX_CONFIG_BYTES, counted_numbers
+from engine.hardware.decoder_family import decoder_numbers
+from engine.hardware.model_families import FAMILIES
 from engine.hardware.roofline import ModelShape
 
 RANDOM_SUFFIX = "-random"
-UNKNOWN_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "encoder_layers")
 SHOWN_NAME = 80
 
 PUBLIC_CONFIGS: dict[str, dict[str, Any]] = {
@@ -86,8 +88,11 @@ def model_shape(name: str, *, dtype: str = "bf16", weight_bits: int | None = Non
     ValueError for an unknown model or another architecture.
     """
     value_bytes = DTYPE_BYTES[dtype]
+    config = _read_config(name)
+    if config.get("quantization_config") and weight_bits is None:
+        raise FieldError("model", f"model {name}: its weights are quantized; set the bits per weight (weight-bits)")
     bits = 8 * value_bytes if weight_bits is None else weight_bits
-    return shape_of_config(_read_config(name), name=name, value_bytes=value_bytes, weight_bits=bits)
+    return shape_of_config(config, name=name, value_bytes=value_bytes, weight_bits=bits)
 
 
 def short_name(name: str) -> str:
@@ -96,44 +101,16 @@ def short_name(name: str) -> str:
 
 
 def shape_of_config(config: dict[str, Any], *, name: str, value_bytes: int, weight_bits: int) -> ModelShape:
-    """The shape by a model's published configuration. ValueError for missing numbers and other architectures."""
-    odd = [key for key in UNKNOWN_KEYS if config.get(key)]
-    if config.get("sliding_window") and config.get("use_sliding_window", True):
-        odd.append("sliding_window")
-    if odd:
-        raise FieldError(
-            "model", f"model {name}: {', '.join(odd)} in its config.json; only dense decoders can be simulated"
-        )
-    layers, hidden, heads = (_number(config, key, name) for key in ("num_hidden_layers", "hidden_size", _HEADS))
-    intermediate, vocab = (_number(config, key, name) for key in ("intermediate_size", "vocab_size"))
-    kv_heads = _number(config, "num_key_value_heads", name, heads)
-    if heads % kv_heads:
-        raise FieldError(
-            "model", f"model {name}: {heads} heads are not a multiple of {kv_heads} KV heads in its config.json"
-        )
-    head_dim = _number(config, "head_dim", name, max(1, hidden // heads))
-    tied = bool(config.get("tie_word_embeddings", False))
-    qkv = (heads + 2 * kv_heads) * head_dim
-    biases = qkv if config.get("attention_bias") or config.get("model_type") == "qwen2" else 0
-    layer = hidden * qkv + biases + heads * head_dim * hidden + 3 * hidden * intermediate + 2 * hidden
-    return ModelShape(
-        name=name,
-        parameters=layers * layer + hidden + vocab * hidden * (1 if tied else 2),
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        intermediate=intermediate,
-        vocab=vocab,
-        tied_embeddings=tied,
-        max_positions=_number(config, "max_position_embeddings", name, 0) or None,
-        value_bytes=value_bytes,
-        weight_bits=weight_bits,
-    )
-
-
-_HEADS = "num_attention_heads"
+    """The shape by a model's published configuration. ValueError for invalid numbers and unsupported architectures."""
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise FieldError("model", f"model {name}: no model_type in its config.json; add it, for example llama")
+    family = FAMILIES.get(kind)
+    try:
+        numbers = counted_numbers(config, name) if family is None else decoder_numbers(family, name, config)
+    except (TypeError, ArithmeticError) as error:  # a text or a number where the class has a list
+        raise FieldError("model", f"model {name}: a value in its config.json is of the wrong kind ({error})") from None
+    return ModelShape(name=name, value_bytes=value_bytes, weight_bits=weight_bits, **numbers)
 
 
 def _read_config(name: str) -> dict[str, Any]:
@@ -150,25 +127,17 @@ def _read_config(name: str) -> dict[str, Any]:
         known = ", ".join(MODEL_NAMES)
         raise FieldError("model", f"model {short_name(name)}: use {known}, or the path of a config.json or its folder")
     try:
+        if file.stat().st_size > MAX_CONFIG_BYTES:
+            raise FieldError("model", f"model {name}: {file} is larger than 4 MiB; name a model's config.json")
         data = json.loads(file.read_text(encoding="utf-8"))
+    except FieldError:
+        raise
     except (OSError, ValueError) as error:
         raise FieldError("model", f"model {name}: {file} cannot be read as JSON ({error})") from None
     except RecursionError:
         raise FieldError("model", f"model {name}: {file} cannot be read as JSON (too deeply nested)") from None
     if not isinstance(data, dict):
         raise FieldError("model", f"model {name}: {file} is not a JSON object")
-    inner = data.get("text_config") or data
-    if not isinstance(inner, dict):
+    if not isinstance(data.get("text_config", {}), dict):
         raise FieldError("model", f"model {name}: text_config in {file} is not a JSON object")
-    return inner
-
-
-def _number(config: dict[str, Any], key: str, name: str, default: int | None = None) -> int:
-    value = config.get(key)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise FieldError(
-            "model", f"model {name}: {key} {value!r:.60} in its config.json; use a whole number of 1 or more"
-        )
-    return value
+    return data

@@ -23,7 +23,7 @@ from engine.hardware.roofline import (
     PassStats,
     decode_stats,
     intensity_flop_per_byte,
-    pass_bytes,
+    kv_bytes,
     pass_flop,
 )
 
@@ -105,7 +105,7 @@ def pass_points(bins: Iterable[Mapping[str, Any]], shape: ModelShape) -> tuple[P
                 seconds=seconds,
                 median_s=float(row["median_s"]),
                 flop=float(pass_flop(shape, stats)),
-                read_bytes=pass_bytes(shape, stats) + (passes - 1) * shape.weight_bytes,
+                read_bytes=kv_bytes(shape, stats) + passes * shape.weight_bytes_read(stats.tokens / passes),
             )
         )
     return tuple(points)

@@ -2,17 +2,20 @@
 
     seconds of a pass >= bytes / read rate, FLOP / FLOP rate, kernels x launch time      (Williams et al., 2009)
 
-A multiply-add counts 2 FLOP; each weight and each cached position counts once in bytes. Not counted: activations,
+A multiply-add counts 2 FLOP; each weight and each cached position counts once in bytes. Of a mixture's E experts a pass
+over T tokens reads E x (1 - (1 - k/E)^T) in each layer: routing is assumed to be uniform. Not counted: activations,
 logits, written keys and values (a token's own position counts as read), norms and softmax. An untied embedding table
 counts as read although a pass looks up only a few rows; it adds no FLOP.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from engine.core.errors import FieldError
 from engine.core.option import Choices, Option
 from engine.core.passes import PassKind, PlannedPass
 from engine.core.units import DTYPE_BYTES, short_dtype
@@ -22,6 +25,7 @@ KERNELS_PER_LAYER = 40  # of an eager decode pass: 1,123 kernels were counted fo
 KERNELS_BESIDE = 3  # embedding, final norm, logits
 WEIGHT_BITS = (8, 16, 32)
 SHAPE_NUMBERS = ("parameters", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocab")
+EXPERT_NUMBERS = ("experts", "experts_per_token", "expert_parameters")
 WEIGHT_WIDTH = Option(
     default=None,
     label="Bits per weight",
@@ -35,9 +39,11 @@ WEIGHT_WIDTH = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape(ModelDimensions):
-    """A dense decoder as numbers. `parameters` counts a tied embedding once; `max_positions` is None if unknown.
+    """A decoder as numbers. `parameters` counts a tied embedding once; `max_positions` is None if unknown.
 
-    `value_bytes` is the width of a cached value and of an activation, `weight_bits` the width of a weight.
+    `value_bytes` is the width of a cached value and of an activation, `weight_bits` the width of a weight. `window` is
+    the attention window of some layers, None without one. A mixture has `experts` experts in a layer, of which a token
+    uses `experts_per_token`; `expert_parameters` counts one of them in all layers. A dense model has 0 of each.
     """
 
     name: str
@@ -46,6 +52,10 @@ class ModelShape(ModelDimensions):
     tied_embeddings: bool
     max_positions: int | None = None
     weight_bits: int = 16
+    window: int | None = None
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_parameters: int = 0
 
     def __post_init__(self) -> None:
         WEIGHT_WIDTH.check(self.weight_bits)
@@ -61,13 +71,28 @@ class ModelShape(ModelDimensions):
 
     @property
     def body_parameters(self) -> int:
-        """Parameters of all layers, which every token is multiplied with; without embedding and output projection."""
-        return self.parameters - self.embedding_parameters * (1 if self.tied_embeddings else 2)
+        """Parameters of the layers that a token is multiplied with; without embedding and output projection."""
+        unused = (self.experts - self.experts_per_token) * self.expert_parameters
+        return self.parameters - unused - self.embedding_parameters * (1 if self.tied_embeddings else 2)
+
+    def experts_hit(self, tokens: float) -> float:
+        """The experts of a layer that a pass over `tokens` tokens is expected to use, if each is equally likely."""
+        if not self.experts:
+            return 0.0
+        missed = math.pow(1 - self.experts_per_token / self.experts, tokens)
+        return self.experts * (1 - missed)
+
+    def weight_bytes_read(self, tokens: float) -> float:
+        """Bytes of weights that a pass over `tokens` tokens reads: all, but of the experts only those hit."""
+        if not self.experts:
+            return self.weight_bytes
+        missed = self.experts - self.experts_hit(tokens)
+        return self.weight_bytes - missed * self.expert_parameters * self.weight_bits / 8
 
     @property
     def attention_flop_per_pair(self) -> int:
         """FLOP of one query against one cached position in all layers: score and weighted sum, over the query heads."""
-        return 4 * self.layers * self.heads * self.head_dim
+        return 4 * self.attention_layers * self.heads * self.head_dim
 
     @property
     def kernels_per_pass(self) -> int:
@@ -77,6 +102,16 @@ class ModelShape(ModelDimensions):
     def with_weight_bits(self, bits: int) -> Self:
         """The same model with another weight width; cached values keep theirs."""
         return replace(self, weight_bits=bits)
+
+
+def require_window(shape: ModelShape, tokens: int, field: str) -> None:
+    """FieldError about `field` if sequences of `tokens` tokens are longer than the model's attention window."""
+    if shape.window is not None and tokens > shape.window:
+        raise FieldError(
+            field,
+            f"model {shape.name} attends over a window of {shape.window:,} positions, and a sequence has {tokens:,}; "
+            "estimates count whole sequences: use at most the window",
+        )
 
 
 def shape_of_run(model: Mapping[str, Any]) -> ModelShape:
@@ -92,9 +127,27 @@ def shape_of_run(model: Mapping[str, Any]) -> ModelShape:
         name=str(model.get("name")),
         value_bytes=value_bytes,
         weight_bits=_weight_bits(model, value_bytes),
-        tied_embeddings=_is_tied(**numbers),
+        tied_embeddings=_tied(model, numbers),
+        **{name: int(model.get(name) or 0) for name in EXPERT_NUMBERS},
+        kv_layers=_kv_layers(model, numbers, value_bytes),
         max_positions=model.get("max_positions"),
     )
+
+
+def _tied(model: Mapping[str, Any], numbers: Mapping[str, int]) -> bool:
+    """As recorded; runs of earlier versions recorded no tie, but their parameters tell."""
+    recorded = model.get("tied_embeddings")
+    return recorded if isinstance(recorded, bool) else _is_tied(**numbers)
+
+
+def _kv_layers(model: Mapping[str, Any], numbers: Mapping[str, int], value_bytes: int) -> int | None:
+    """The layers with a KV cache, by the recorded bytes of a position; None if all have one, or it is not recorded."""
+    position_bytes = model.get("kv_position_bytes")
+    layer_bytes = 2 * numbers["kv_heads"] * numbers["head_dim"] * value_bytes
+    if not isinstance(position_bytes, int) or position_bytes % layer_bytes or position_bytes < layer_bytes:
+        return None
+    layers = position_bytes // layer_bytes
+    return layers if layers < numbers["layers"] else None
 
 
 def _weight_bits(model: Mapping[str, Any], value_bytes: int) -> int:
@@ -250,8 +303,8 @@ def decode_stats(rows: int, width: int) -> PassStats:
 
 
 def pass_bytes(shape: ModelShape, stats: PassStats, *, masked_kv_reads: float = 1.0) -> float:
-    """Bytes the pass reads: every weight once, and the cached positions by KV heads."""
-    return shape.weight_bytes + kv_bytes(shape, stats, masked_kv_reads=masked_kv_reads)
+    """Bytes the pass reads: weights once (of experts those hit), and the cached positions by KV heads."""
+    return shape.weight_bytes_read(stats.tokens) + kv_bytes(shape, stats, masked_kv_reads=masked_kv_reads)
 
 
 def kv_bytes(shape: ModelShape, stats: PassStats, *, masked_kv_reads: float = 1.0) -> float:

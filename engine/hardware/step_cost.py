@@ -118,7 +118,7 @@ class RooflineCost:
         """All terms: `pass_s` is the largest sum over one resource, plus the terms of the link."""
         ceilings, seconds = self.ceilings, self.by_resource(stats)
         cached_bytes = kv_bytes(self.shape, stats, masked_kv_reads=ceilings.masked_kv_reads)
-        read = ("weights", self.shape.weight_bytes), ("kv", cached_bytes)
+        read = ("weights", self.shape.weight_bytes_read(stats.tokens)), ("kv", cached_bytes)
         return (
             *(
                 CostTerm(name=n, resource="bandwidth", seconds=b / self.gpus / ceilings.read_bytes_per_s)

@@ -2,23 +2,26 @@
 
     bytes of a step = weights + batch x sequence x KV bytes per position;   seconds = bytes / achieved read rate
 
-All rows decode at the same length. FLOP and launches count too: the slowest of the three determines the step.
+All rows decode at the same length. FLOP and launches count too: the slowest of the three determines the step. A step of
+a mixture of experts reads more of its weights in a larger batch (`ModelShape.weight_bytes_read`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.core.errors import FieldError
-from engine.hardware.roofline import Ceilings, ModelShape, decode_stats, pass_bytes, pass_flop
+from engine.hardware.machine_memory import usable_bytes
+from engine.hardware.roofline import Ceilings, ModelShape, decode_stats, pass_bytes, pass_flop, require_window
 from engine.hardware.step_cost import Resource, RooflineCost, roofline_cost
 from engine.hardware.tensor_parallel import Link
 
 WORDS_PER_TOKEN = 0.75
 WORDS_PER_MINUTE = 240  # the usual silent reading speed of English
 MAX_BATCH = 1 << 24
+BISECTIONS = 60  # of MAX_BATCH: far below a thousandth of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,12 @@ class WhatIf:
             raise FieldError("sequence", f"sequence length {self.sequence_tokens}: use 1 token or more")
         if not 0 < self.utilization <= 1:
             raise FieldError("memory", f"utilization {self.utilization}: use a share above 0, up to 1")
+
+        require_window(self.shape, self.sequence_tokens, "sequence")
+
+    @property
+    def usable_bytes(self) -> int:
+        return usable_bytes(self.memory_bytes, self.utilization)
 
     @property
     def cost(self) -> RooflineCost:
@@ -96,13 +105,26 @@ def free_until(case: WhatIf) -> float:
 
 def cache_equals_weights(case: WhatIf) -> float:
     """The batch size at which a step reads as much cache as weights."""
-    return case.shape.weight_bytes / case.sequence_bytes
+    return _rows_where(case, lambda weight_bytes: weight_bytes / case.sequence_bytes)
+
+
+def _rows_where(case: WhatIf, rows_by_weights: Callable[[float], float]) -> float:
+    """The batch size B that equals `rows_by_weights` of the bytes of weights that a step of B rows reads."""
+    shape = case.shape
+    if not shape.experts:
+        return rows_by_weights(shape.weight_bytes)
+    low, high = 0.0, float(MAX_BATCH)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        is_below = middle < rows_by_weights(shape.weight_bytes_read(middle))
+        low, high = (middle, high) if is_below else (low, middle)
+    return low
 
 
 def memory_wall(case: WhatIf) -> int:
     """The largest number of sequences whose cache fits beside the weights; 0 if the weights do not fit."""
-    available_bytes = case.memory_bytes * case.utilization - case.shape.weight_bytes
-    return max(0, int(available_bytes // case.sequence_bytes))
+    available_bytes = case.usable_bytes - case.shape.weight_bytes
+    return max(0, available_bytes // case.sequence_bytes)
 
 
 def compute_bound_from(case: WhatIf) -> float | None:
@@ -113,15 +135,18 @@ def compute_bound_from(case: WhatIf) -> float | None:
     one, two = (decode_stats(b, case.sequence_tokens) for b in (1, 2))
     flop_per_row = pass_flop(case.shape, two) - pass_flop(case.shape, one)
     row_s = flop_per_row / case.ceilings.flop_per_s - case.sequence_bytes / case.ceilings.read_bytes_per_s
-    return case.shape.weight_bytes / case.ceilings.read_bytes_per_s / row_s if row_s > 0 else None
+    if row_s <= 0:
+        return None
+    return _rows_where(case, lambda weight_bytes: weight_bytes / case.ceilings.read_bytes_per_s / row_s)
 
 
 def launch_bound_until(case: WhatIf) -> float:
     """The batch size up to which launches limit the step; 0 if they never do."""
     launch_s = case.cost.issue_s
-    spare_bytes = launch_s * case.ceilings.read_bytes_per_s - case.shape.weight_bytes
+    read_bytes = launch_s * case.ceilings.read_bytes_per_s
+    by_reading = _rows_where(case, lambda weight_bytes: (read_bytes - weight_bytes) / case.sequence_bytes)
     flop_per_row = pass_flop(case.shape, decode_stats(1, case.sequence_tokens))
-    return max(0.0, min(spare_bytes / case.sequence_bytes, launch_s * case.ceilings.flop_per_s / flop_per_row))
+    return max(0.0, min(by_reading, launch_s * case.ceilings.flop_per_s / flop_per_row))
 
 
 def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
@@ -142,7 +167,7 @@ def what_if_row(case: WhatIf, batch_size: int) -> WhatIfRow:
         tokens_per_s_per_request=1 / seconds,
         tokens_per_s=batch_size / seconds,
         held_bytes=held,
-        fits=held <= case.memory_bytes * case.utilization,
+        fits=held <= case.usable_bytes,
     )
 
 

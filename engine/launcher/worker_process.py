@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import engine
+from engine.core.home import importable
 from engine.hardware.threads import brief_spinning
 from engine.launcher.messages import Died, Event, parse_event
 
@@ -109,7 +109,5 @@ class WorkerProcess:
 
 def _environment(home: Path) -> dict[str, str]:
     """This process's environment, with LAB_HOME set and the engine importable from any folder."""
-    root = str(Path(engine.__file__).resolve().parents[1])
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    own = {"LAB_HOME": str(home), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-    return os.environ | brief_spinning(os.environ) | own
+    own = {"LAB_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    return importable(os.environ) | brief_spinning(os.environ) | own

@@ -29,7 +29,7 @@ from engine.experiments.experiment import (
     summarize,
 )
 from engine.load.goodput import Limits
-from engine.workload.arrivals import HIGHEST_RATE, LOWEST_RATE, parse_arrival
+from engine.workload.arrivals import HIGHEST_RATE, LOWEST_RATE, parse_arrival, require_variation
 from engine.workload.workload import build_workload
 
 BELOW, ABOVE = 0.9, 1.1
@@ -101,6 +101,8 @@ def arrival_spec(law: str, rate_per_s: float) -> str:
     """The arrival spec of a law (`poisson`, `constant`, `gamma:CV`) at a rate. ValueError for any other law."""
     name, _, variation = law.strip().partition(":")
     if (name in ("poisson", "constant") and not variation) or (name == "gamma" and variation):
+        if variation:
+            require_variation(law, variation)
         spec = f"{name}:{rate_per_s!r}" + (f":{variation}" if variation else "")
         parse_arrival(spec)
         return spec

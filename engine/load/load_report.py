@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.load.load_point import LittlesLaw, LoadPoint
 from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
+from engine.workload.arrivals import rate_deviation
 
 Figure = Callable[[LoadPoint], float | None]
 
@@ -70,6 +71,7 @@ def row_report(row: LoadRow) -> dict[str, Any]:
         "engine": row.engine,
         "role": row.role,
         "rate_per_s": row.rate_per_s,
+        "offered_deviation": rate_deviation(row.rate_per_s, row.median(FIGURES["offered_per_s"])),
         "status": row.status,
         "error": row.error,
         "repeats": len(row.samples),

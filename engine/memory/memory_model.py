@@ -28,7 +28,10 @@ TERM_LABELS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDimensions:
-    """The dimensions of a model. `value_bytes` is the width of one weight, activation or cached value."""
+    """The dimensions of a model. `value_bytes` is the width of one weight, activation or cached value.
+
+    `kv_layers` counts the layers with a KV cache, None for all. `intermediate` is the MLP width that a token passes.
+    """
 
     parameters: int
     layers: int
@@ -37,6 +40,11 @@ class ModelDimensions:
     intermediate: int
     vocab: int
     value_bytes: int
+    kv_layers: int | None = None
+
+    @property
+    def attention_layers(self) -> int:
+        return self.layers if self.kv_layers is None else self.kv_layers
 
     @property
     def weight_bytes(self) -> int:
@@ -45,7 +53,7 @@ class ModelDimensions:
     @property
     def kv_position_bytes(self) -> int:
         """Bytes of one cached position: keys and values of all layers and KV heads."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * self.value_bytes
+        return 2 * self.attention_layers * self.kv_heads * self.head_dim * self.value_bytes
 
     def shard(self, gpus: int) -> Self:
         """What one of `gpus` GPUs holds under tensor parallelism: its share of the weights, KV heads and MLP columns.

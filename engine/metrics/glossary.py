@@ -131,7 +131,11 @@ MEASURING = _terms(
     ),
     ("sweep", "An experiment over prompt lengths and batch sizes. Each point is one batch of B equal requests."),
     ("load test", "An experiment that runs engines at several arrival rates, with the same trace for each engine."),
-    ("offered rate", "Requests per second in the arrival trace: its number of gaps over their total time."),
+    (
+        "offered rate",
+        "Requests per second in the arrival trace: its number of gaps over their total time. By chance it differs from "
+        "the requested rate; --rescale-arrivals makes both equal.",
+    ),
     (
         "achieved rate",
         "Requests per second served in the steady window. A request at its edge counts by the share of its tokens "

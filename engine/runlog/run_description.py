@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from engine.core.config import RunConfig
 from engine.core.presets import PRESETS
 from engine.core.run_id import utc_now
+from engine.hardware.roofline import EXPERT_NUMBERS
 from engine.runlog.schema import SCHEMA_VERSION
 from engine.workload.workload import Workload
 
@@ -37,6 +38,14 @@ class ModelSize(Protocol):
     def vocab(self) -> int: ...
     @property
     def max_positions(self) -> int | None: ...
+    @property
+    def tied_embeddings(self) -> bool: ...
+    @property
+    def experts(self) -> int: ...
+    @property
+    def experts_per_token(self) -> int: ...
+    @property
+    def expert_parameters(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +78,8 @@ class ModelDescription:
             "intermediate": size.intermediate,
             "vocab": size.vocab,
             "max_positions": size.max_positions,
+            "tied_embeddings": size.tied_embeddings,
+            **_experts(size),
             "random_weights": self.random_weights,
             "eos_token_ids": list(self.eos_token_ids),
             "dtype": self.dtype,
@@ -76,6 +87,13 @@ class ModelDescription:
             "kv_position_bytes": self.kv_position_bytes,
             "tokenizer_file": self.tokenizer_file,
         }
+
+
+def _experts(size: ModelSize) -> dict[str, int]:
+    """The numbers of a mixture's experts; empty for a dense model."""
+    if not size.experts:
+        return {}
+    return {name: getattr(size, name) for name in EXPERT_NUMBERS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ import torch
 
 from engine.core.errors import EngineOutOfMemory
 from engine.core.units import GIB
+from engine.hardware.machine_memory import usable_bytes
 
 PROC = Path("/proc/self")
 RESET_HIGH_WATER = b"5"  # written to clear_refs: resets the high-water mark to the current resident size
@@ -95,8 +96,8 @@ def kept_by_graphs(segments: Iterable[Mapping[str, Any]]) -> int:
 
 def cap_bytes(device: torch.device, utilization: float, capacity_gib: float | None) -> int:
     """Most bytes that a run may use on a CUDA `device`: a share of the GPU, or fewer GiB."""
-    share = torch.cuda.get_device_properties(device).total_memory * utilization
-    return int(share if capacity_gib is None else min(share, capacity_gib * GIB))
+    usable = usable_bytes(torch.cuda.get_device_properties(device).total_memory, utilization)
+    return usable if capacity_gib is None else min(usable, int(capacity_gib * GIB))
 
 
 def cuda_free_bytes() -> int:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import torch
 
 from engine.core.config import RunConfig
+from engine.core.presets import PRESETS
 from engine.core.request import Request, RequestSpec, TextPrompt
 from engine.memory.memory_model import ModelDimensions
 from engine.runtime.device_memory import DeviceMemory, as_out_of_memory
-from engine.runtime.kv.attention_fit import install
+from engine.runtime.kv.attention_fit import install, require_length
 from engine.runtime.kv.kv_cache import KVShape
 from engine.runtime.models.loading import LoadedModel, load_model, resolve_device, resolve_dtype
 from engine.runtime.models.model_cache import ProgressCallback
@@ -102,6 +103,7 @@ def prepare_run(
     loaded, device, dtype = warm.get(config, on_progress)
     prompt_ids = {spec.request_id: loaded.encoder.encode(spec.prompt) for spec in workload.requests}
     _check_context(workload.requests, prompt_ids, loaded)
+    _check_length(config, workload.requests, prompt_ids, loaded)
     return PreparedRun(
         config=config,
         device=device,
@@ -124,6 +126,18 @@ def _check_context(specs: Sequence[RequestSpec], prompt_ids: dict[int, list[int]
                 f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "
                 f"exceed the {limit:,} positions of {loaded.spec.name}; use a shorter prompt or a smaller budget"
             )
+
+
+def _check_length(
+    config: RunConfig, specs: Sequence[RequestSpec], prompt_ids: dict[int, list[int]], loaded: LoadedModel
+) -> None:
+    """A row that ended stays in its static batch: it reaches as far as the longest prompt with the largest budget."""
+    lengths = [(len(prompt_ids[spec.request_id]), spec.budget_tokens) for spec in specs]
+    longest = max((prompt + budget for prompt, budget in lengths), default=0)
+    reached = longest
+    if PRESETS[config.engine].forms_batches and lengths:
+        reached = max(prompt for prompt, _ in lengths) + max(budget for _, budget in lengths)
+    require_length(loaded.model.config, longest, reached)
 
 
 def _text(spec: RequestSpec, ids: list[int], loaded: LoadedModel) -> str:

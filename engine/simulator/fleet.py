@@ -16,6 +16,7 @@ import numpy as np
 from engine.core.config import RunConfig
 from engine.core.errors import FieldError
 from engine.core.units import GIB
+from engine.hardware.machine_memory import usable_bytes
 from engine.hardware.tensor_parallel import possible_sizes
 from engine.load.goodput import Limits, goodput
 from engine.load.occupancy import Occupancy
@@ -125,7 +126,11 @@ def _row(config: RunConfig, machine: SimulatedMachine, limits: Limits, rate: flo
 def _capacity_gib(config: RunConfig, machine: SimulatedMachine) -> float | None:
     """What a run may use of one GPU's memory: its share, or the configuration's own limit if that is less."""
     own = () if config.capacity_gib is None else (config.capacity_gib,)
-    of_gpu = () if machine.memory_bytes is None else (machine.memory_bytes * config.gpu_memory_utilization / GIB,)
+    of_gpu = (
+        ()
+        if machine.memory_bytes is None
+        else (usable_bytes(machine.memory_bytes, config.gpu_memory_utilization) / GIB,)
+    )
     return min((*own, *of_gpu), default=None)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from engine.core.config import RunConfig
+from engine.hardware.machine_memory import usable_bytes
 from engine.memory.memory_model import PassMemory
 from engine.metrics.metric import Value
 from engine.metrics.metrics import run_metrics
@@ -82,7 +83,7 @@ def memory_figures(machine: SimulatedMachine, config: RunConfig, need: PassMemor
     """
     shortage = None
     if machine.memory_bytes is not None and need is not None:
-        shortage = need.shortage(int(machine.memory_bytes * config.gpu_memory_utilization))
+        shortage = need.shortage(usable_bytes(machine.memory_bytes, config.gpu_memory_utilization))
     return {
         "memory_bytes": machine.memory_bytes,
         "fits_memory": None if machine.memory_bytes is None else shortage is None,
@@ -105,6 +106,8 @@ def machine_figures(machine: SimulatedMachine) -> Mapping[str, Any]:
         "all_reduce_latency_s": None if link is None else link.latency_s,
         "weight_bits": shape.weight_bits,
         "weight_bytes": shape.weight_bytes,
+        "experts": shape.experts,
+        "experts_per_token": shape.experts_per_token,
         "kv_position_bytes": shape.kv_position_bytes,
         "read_bytes_per_s": None if ceilings is None else ceilings.read_bytes_per_s,
         "flop_per_s": None if ceilings is None else ceilings.flop_per_s,

@@ -22,7 +22,7 @@ from engine.core.record import RunRecord, Table
 from engine.core.recorder import Recorder
 from engine.core.request import ExactPrompt, Prompt, Request
 from engine.core.schedulers.paged_scheduler import PagedScheduler
-from engine.hardware.roofline import ModelShape, pass_stats
+from engine.hardware.roofline import ModelShape, pass_stats, require_window
 from engine.hardware.step_cost import CostModel
 from engine.memory.memory_model import ModelDimensions, PassMemory
 from engine.simulator.fast_forward import FastForward, decode_run_of
@@ -64,10 +64,11 @@ def simulated_requests(workload: Workload, prompt_length: PromptLength = estimat
 
 
 def require_context(workload: Workload, shape: ModelShape) -> None:
-    """ValueError for the first request that is longer than the model's context."""
+    """ValueError for the first request that is longer than the model's context, or than a window of its attention."""
     limit = shape.max_positions
     for spec in workload.requests:
         length = estimated_tokens(spec.prompt)
+        require_window(shape, length + spec.budget_tokens, "prompts")
         if limit is not None and length + spec.budget_tokens > limit:
             raise ValueError(
                 f"request {spec.request_id}: a prompt of {length:,} tokens and a budget of {spec.budget_tokens:,} "

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.core.config import WorkloadConfig
 from engine.core.request import ExactPrompt, RequestSpec
-from engine.workload.arrivals import parse_arrival
+from engine.workload.arrivals import parse_arrival, rescaled
 from engine.workload.budgets import parse_budget
 from engine.workload.prompts import draw_prompts, parse_prompts
 from engine.workload.prose import prose_digest
@@ -62,7 +62,8 @@ def build_workload(config: WorkloadConfig) -> Workload:
     count = config.requests
     prompts = draw_prompts(mix, count, _generator(config.seed, _Stream.PROMPTS), config.prompt_lines)
     budgets = budget.draw(count, _generator(config.seed, _Stream.BUDGETS)).tolist()
-    arrivals_s = arrival.times_s(count, _generator(config.seed, _Stream.ARRIVALS)).tolist()
+    times_s = arrival.times_s(count, _generator(config.seed, _Stream.ARRIVALS))
+    arrivals_s = (rescaled(times_s, arrival.rate) if config.rescale_arrivals else times_s).tolist()
     seeds = _generator(config.seed, _Stream.SAMPLING).integers(2**63, size=count).tolist()
     requests = tuple(
         RequestSpec(

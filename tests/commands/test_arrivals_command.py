@@ -84,8 +84,10 @@ def test_the_text_report_has_one_line_per_point_and_the_findings(
     assert main([*SMALL, "--engine", "serial", "--requests", "8", "--no-confirm"]) == 0
     message = capsys.readouterr().out
     header, at_a_rate, at_once = (line.split() for line in message.splitlines()[2:5])
-    assert header[:3] == ["engine", "rate", "offered/s"]
+    assert header[:5] == ["engine", "rate", "offered/s", "vs", "rate"]
     assert at_a_rate[:2] == ["serial", "40/s"]
+    deviation = float(at_a_rate[2]) / 40 - 1
+    assert float(at_a_rate[3].removesuffix("\u00a0%")) == pytest.approx(100 * deviation, abs=1)
     assert at_once[:5] == ["serial", "all", "at", "once", "–"]
     assert "serial: capacity" in message
     assert "Not confirmed" in message
@@ -103,6 +105,13 @@ def test_the_text_report_has_one_line_per_point_and_the_findings(
         (["--ttft-limit-s", "0"], "ttft-limit-s 0.0: use seconds above 0"),
         (["--repeats", "0"], "repeats 0: use 1 to 1,000"),
         (["--budget", "x"], "budget 'x'"),
+        (["--budget", ""], "budget '': use 64"),
+        (["--rates", ""], "rates '': use requests/s"),
+        (["--engines", ""], "engines '': use some of serial, static"),
+        (["--arrival", ""], "arrival '': use poisson, constant or gamma:CV"),
+        (["--arrival", "gamma:0"], "arrival 'gamma:0': use a coefficient of variation of 0.01 to 100"),
+        (["--out", ""], "out '': name a folder"),
+        (["--out", __file__], "is a file; name a folder"),
         (["--engines", "chunked", "--slots", "600"], "max-num-batched-tokens 512"),
         (["--engines", "paged", "--form", "full"], "form full: only the static engine forms batches"),
         (["--resume", "x", "--rates", "1"], "leave out --model, --rates"),

@@ -13,7 +13,6 @@ import pytest
 
 from engine.cli import main
 from engine.commands import calibrate, run
-from engine.commands.options import read_prompt_file
 from engine.core.home import device_lock
 from engine.runlog.locks import hold
 
@@ -84,6 +83,14 @@ BAD = [
     ["--prompts", "p16", "--mix", "p16:1"],
     ["--prompt-file", "no/such/file.txt"],
     ["--prompt-file", "."],
+    ["--prompt-file", "/dev/zero"],
+    ["--prompts", "file"],
+    ["--mix", "file"],
+    ["--budget", ""],
+    ["--arrival", ""],
+    ["--out", ""],
+    ["--out", __file__],
+    ["--out", __file__, "--repeats", "2"],
     ["--requests", "-1"],
     ["--requests", "many"],
     ["--requests", "1000000000"],
@@ -208,12 +215,6 @@ def test_parity_waits_for_the_device(tmp_path: Path) -> None:
         waiting.kill()
         waiting.wait()
     assert line.startswith("waiting: the device is in use")
-
-
-def test_a_prompt_file_may_begin_with_a_byte_order_mark_and_hold_odd_line_separators(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.txt"
-    file.write_bytes("\ufeffHello\nOne\u2028prompt\r\n\n".encode())
-    assert read_prompt_file(file) == ("Hello", "One\u2028prompt")
 
 
 def test_every_command_explains_itself(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_options_of_the_estimate_reach_it(capsys: pytest.CaptureFixture[str]) ->
 
 def test_any_models_shape_can_be_read_from_its_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shape = {
+        "model_type": "llama",
         "vocab_size": 100,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -146,7 +147,8 @@ def test_a_named_size_needs_no_gpu_here(capsys: pytest.CaptureFixture[str], monk
     assert (capped["capacity_from"], capped["dtype"]) == ("--capacity-gib", "bf16")
     assert capped["capacity_bytes"] == int(22.06 * 2**30)
     card = report(capsys, *one, "--hardware", "h100")
-    assert (card["capacity_bytes"], card["dtype"]) == (80 * 10**9, "bf16")
+    assert (card["capacity_bytes"], card["capacity_from"]) == (72 * 10**9, "90% of NVIDIA H100 SXM, 80 GB")
+    assert card["dtype"] == "bf16"
     assert report(capsys, "--hardware", "h100", "--prompts", "p16", "--batch-size", "1")["dtype"] == "bf16"
     assert main(["memory", *one]) == 2
     assert "device cuda: no CUDA GPU found" in capsys.readouterr().err
@@ -167,3 +169,67 @@ def test_nothing_heavy_is_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_memory_and_simulate_give_one_answer_for_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """512 rows of p1024 with 256 output tokens: their cache, 512 x 1,280 x 28 KiB, fails in 90 % of an A10's memory."""
+    card = ["--model", "qwen2.5-1.5b", "--dtype", "fp16", "--hardware", "a10", "--engine", "static", "--budget", "256"]
+    (point,) = report(capsys, *card, "--prompts", "p1024", "--batch-size", "512", "--logits", "last")["points"]
+    assert (
+        main(["simulate", *card, "--prompts", "p1024", "--requests", "512", "--slots", "512", "--no-log", "--json"])
+        == 0
+    )
+    simulated = json.loads(capsys.readouterr().out)
+    names = ("failing_term", "asked_bytes", "free_bytes")
+    assert [point[name] for name in names] == [simulated[name] for name in names]
+    assert point["failing_term"] == "kv_cache"
+    assert point["asked_bytes"] == 512 * 1280 * 28 * 1024
+    assert point["free_bytes"] == int(int(22.06 * 2**30) * 0.9) - 2 * 1_543_714_304
+
+
+def test_a_window_limits_the_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = {"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 100}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    few = ["--model", str(tmp_path), "--dtype", "bf16", "--capacity-gib", "8", "--batch-size", "1", "--budget", "20"]
+    report(capsys, *few, "--prompts", "p80")
+    assert main(["memory", *few, "--prompts", "p16,p81"]) == 2
+    assert "attends over a window of 100 positions, and a sequence has 101" in capsys.readouterr().err
+
+
+def test_a_mixture_of_experts_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ernie-4.5-21B-A3B: 43.7 GB of weights in bf16 do not fit a GPU of 22 GiB."""
+    config = {"model_type": "ernie4_5_moe", "moe_num_experts": 64, "tie_word_embeddings": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    options = ["--model", str(tmp_path), "--dtype", "bf16", "--prompts", "p1024", "--batch-size", "1,32"]
+    assert main(["memory", *options, "--hardware", "a10"]) == 0
+    text = capsys.readouterr().out
+    assert "64 experts in a layer, 6 per token: all weights are held" in text
+    assert "p1024: no row fits; 1 fail at the weights" in text
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "t5"}, "transformers has no causal language model of type 't5'"),
+        ({"model_type": "deepseek_v3"}, "uses latent attention (MLA)"),
+        ({"model_type": "mamba"}, "uses layers of type"),
+        ({"model_type": "nosuch"}, "does not know models of type 'nosuch'"),
+    ],
+)
+def test_models_that_cannot_be_estimated_are_refused_once(
+    config: dict[str, Any],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second refusal comes from the cache: no process is started."""
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for _ in range(2):
+        assert main(["memory", "--model", str(tmp_path), "--capacity-gib", "8"]) == 2
+        line = capsys.readouterr().err
+        assert line.count("\n") == 1
+        assert reason in line
+        assert len(line) < 400
+        monkeypatch.setattr("engine.hardware.counted_models.COUNTING_COMMAND", ("false",))

@@ -18,7 +18,7 @@ from engine.commands.options import MIX, OUT, run_config
 from engine.commands.parity import COMPARED_ENGINES
 from engine.core.config import SETTINGS, RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.errors import FieldError
-from engine.core.option import Bounds, Choices, Option, options_of, settings_of
+from engine.core.option import SWITCHED, Bounds, Choices, Option, Switch, options_of, settings_of
 from engine.experiments.experiment import REPEATS
 from engine.experiments.sweep_plan import BATCH_SIZES, PROMPT_GRID, RAGGED_MIX
 from engine.hardware.hardware_presets import CARD
@@ -83,6 +83,10 @@ def test_every_option_of_a_run_reaches_its_setting() -> None:
                 value: Any = next(each for each in values if each != option.default)
             case Bounds(low=low, high=high):
                 value = option.takes.type(low + 1 if high > 1 else 0.5)
+            case Switch():
+                given[name] = True
+                arguments.append(option.flag)
+                continue
             case _:
                 value = {"form": "timeout:2.5", "prompts": "p16:3,p64"}.get(name, f"x{name}")
         given[name] = value
@@ -122,6 +126,9 @@ def test_a_field_of_bench_has_its_options_default_and_limits(name: str) -> None:
         case Bounds(whole=whole, above=above):
             assert isinstance(field, Number)
             assert (field.default, field.whole, field.above) == (option.default, whole, above)
+        case Switch():
+            assert isinstance(field, Choice)
+            assert (field.options, SWITCHED[field.default]) == (("no", "yes"), option.default)
         case _:
             assert field.default == option.default
 
@@ -135,6 +142,17 @@ def test_bench_refuses_what_a_run_refuses(kind: type, name: str, value: Any) -> 
 
 def test_a_link_without_settings_is_the_default_run() -> None:
     assert query_of(RunConfig()) == {}
+
+
+def test_a_switch_is_yes_in_a_link_and_true_in_json() -> None:
+    config = RunConfig(workload=WorkloadConfig(rescale_arrivals=True))
+    assert query_of(config) == {"rescale_arrivals": "yes"}
+    assert config.to_dict()["workload"]["rescale_arrivals"] is True
+    assert RunConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(ValueError, match="use true or false"):
+        RunConfig.from_dict({"workload": {"rescale_arrivals": 1}})
+    with pytest.raises(ValueError, match="use a whole number"):
+        RunConfig.from_dict({"slots": True})
 
 
 def every_argument() -> Mapping[str, list[str]]:

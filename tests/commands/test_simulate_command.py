@@ -12,6 +12,7 @@ from engine.cli import main
 from engine.metrics.metrics import RUN_METRICS
 from engine.runlog.reader import RunLogReader
 from store.store import Store
+from tests.support.no_break import nb
 
 CHAPTER = "--model llama-3.1-8b --hardware h100 --engine continuous --execution graph --prompts p2300 --budget 32"
 
@@ -69,6 +70,28 @@ def test_the_report_is_flat_and_carries_every_metric(capsys: pytest.CaptureFixtu
     assert report["simulated"] is True
     assert report["run_id"] is None
     assert not any(isinstance(value, dict) for value in report.values())
+
+
+def test_the_drawn_rate_is_told_and_can_be_made_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    """Seed 3 draws 14 arrivals of poisson:2 at 3.49 requests/s."""
+    few = "--hardware a10 --prompts p16 --budget 4 --requests 14 --seed 3 --arrival poisson:2 --no-log"
+    drawn, exact = simulated(few, capsys), simulated(f"{few} --rescale-arrivals", capsys)
+    assert drawn["requested_requests_per_s"] == exact["requested_requests_per_s"] == 2
+    assert drawn["offered_requests_per_s"] == pytest.approx(3.49, abs=0.005)
+    assert drawn["offered_deviation"] == pytest.approx(0.745, abs=0.003)
+    assert exact["offered_requests_per_s"] == pytest.approx(2.0)
+    assert exact["offered_deviation"] == pytest.approx(0.0, abs=1e-9)
+    assert main(["simulate", *few.split()]) == 0
+    assert nb("arrivals: 2 requests/s requested, 3.49 requests/s drawn (+74.6 %)") in capsys.readouterr().out
+    closed = chapter(1, capsys)
+    assert closed["requested_requests_per_s"] is closed["offered_deviation"] is None
+
+
+def test_a_file_is_no_folder_for_a_run_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *CHAPTER.split(), "--out", __file__]) == 2
+    line = capsys.readouterr().err
+    assert "is a file; name a folder" in line
+    assert "LAB_HOME" not in line
 
 
 def test_eight_bit_weights_and_hand_set_rates(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,9 @@
-"""Model shapes: public numbers, any config.json, and refused architectures."""
+"""Model shapes: public numbers, any config.json, and refused numbers."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,19 @@ def test_a_dense_models_config_by_file_or_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_local_experts": 8}, "num_local_experts"),
-        ({"sliding_window": 4096}, "sliding_window"),
+        ({"model_type": None}, "no model_type in its config.json"),
+        ({"num_hidden_layers": 10**9}, "use at most 10,000"),
+        ({"model_type": "mixtral", "num_experts_per_tok": 9}, "9 experts per token of 8"),
+        ({"model_type": "opt", "word_embed_proj_dim": 16}, "word_embed_proj_dim differs"),
+        ({"quantization_config": {"bits": 4}}, "its weights are quantized"),
+        ({"model_type": "lfm2", "layer_types": 5}, "of the wrong kind"),
+        ({"model_type": "qwen3_moe", "mlp_only_layers": 5}, "of the wrong kind"),
         ({"hidden_size": None}, "hidden_size None"),
         ({"num_key_value_heads": 4}, "9 heads are not a multiple of 4"),
         ({"vocab_size": "many"}, "vocab_size 'many'"),
     ],
 )
-def test_other_architectures_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+def test_invalid_numbers_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(PUBLIC_CONFIGS["smollm2-135m"] | change))
     with pytest.raises(ValueError, match=words):
@@ -56,6 +62,14 @@ def test_invalid_config_files_are_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(content)
     with pytest.raises(ValueError, match="JSON"):
+        model_shape(str(file))
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.touch()
+    os.truncate(file, 2**40)
+    with pytest.raises(ValueError, match="larger than 4 MiB"):
         model_shape(str(file))
 
 

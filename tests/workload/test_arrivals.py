@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from engine.workload.arrivals import ClosedArrival, offered_rate, parse_arrival
+from engine.workload.arrivals import ClosedArrival, offered_rate, parse_arrival, rate_deviation, rate_text, rescaled
+from tests.support.no_break import nb
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -90,3 +91,23 @@ def test_a_bad_rate_is_refused(form: str, rate: str) -> None:
 def test_a_bad_variation_is_refused(cv: str) -> None:
     with pytest.raises(ValueError, match=r"use a coefficient of variation of 0\.01 to 100"):
         parse_arrival(f"gamma:1:{cv}")
+
+
+def test_rescaled_times_have_exactly_the_requested_rate() -> None:
+    times_s = np.array([1.0, 2.0, 4.0, 7.0])  # three gaps in 6 s: 0.5 requests/s
+    assert offered_rate(times_s) == 0.5
+    assert rescaled(times_s, 2.0).tolist() == [0.25, 0.5, 1.0, 1.75]
+    assert offered_rate(rescaled(times_s, 2.0)) == 2.0
+
+
+def test_nothing_is_rescaled_without_a_rate() -> None:
+    for times_s, rate in ((np.zeros(3), 2.0), (np.array([3.0]), 2.0), (np.array([1.0, 2.0]), None)):
+        assert rescaled(times_s, rate).tolist() == times_s.tolist()
+
+
+def test_the_drawn_rate_is_told_beside_the_requested_one() -> None:
+    assert rate_text(2.0, [0.0, 0.25, 0.5]) == nb("2 requests/s requested, 4.00 requests/s drawn (+100 %)")
+    assert rate_text(4.0, [0.0, 0.25, 0.5]) == nb("4 requests/s requested, 4.00 requests/s drawn (0 %)")
+    assert rate_text(None, [0.0, 0.0]) == rate_text(2.0, [0.5]) == ""
+    assert rate_deviation(2.0, 3.0) == 0.5
+    assert rate_deviation(None, 3.0) is rate_deviation(2.0, None) is None

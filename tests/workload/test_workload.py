@@ -152,3 +152,14 @@ def test_what_cannot_be_built_is_refused_in_one_clear_line(change: dict[str, obj
     with pytest.raises(ValueError, match=line) as refused:
         build(**change)
     assert "\n" not in str(refused.value)
+
+
+def test_rescaled_arrivals_change_the_times_alone() -> None:
+    """Seed 3 draws 14 arrivals of poisson:2 at 3.49 requests/s; 13 gaps at 2 requests/s take 6.5 s."""
+    drawn = build_workload(WorkloadConfig(requests=14, arrival="poisson:2", seed=3)).requests
+    exact = build_workload(WorkloadConfig(requests=14, arrival="poisson:2", seed=3, rescale_arrivals=True)).requests
+    assert 13 / (drawn[-1].arrival_s - drawn[0].arrival_s) == pytest.approx(3.49, abs=0.005)
+    assert exact[-1].arrival_s - exact[0].arrival_s == pytest.approx(6.5)
+    ratios = [new.arrival_s / old.arrival_s for old, new in zip(drawn, exact, strict=True)]
+    assert ratios == pytest.approx([ratios[0]] * 14)
+    assert [replace(spec, arrival_s=0.0) for spec in exact] == [replace(spec, arrival_s=0.0) for spec in drawn]

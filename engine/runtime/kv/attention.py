@@ -11,7 +11,8 @@ keyword of forward), which stores keys and values and attends. One class per kin
     KernelPass      the same by kernels that read through the tables, on a GPU           paged (kernel_attention)
 
 Shapes: B rows, T tokens, H query heads, K KV heads, G = H / K query heads of one KV head, W columns, D head width.
-Sliding windows, soft-capping and latent attention are not supported; `attention_fit` rejects models that need them.
+Soft-capping and latent attention are not supported, sliding windows only where they do not bind; `attention_fit`
+rejects models and runs that need more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from torch import Tensor
 from engine.runtime.kv.kv_cache import KVCache
 
 ATTENTION_NAME = "batching_lab"
-UNKNOWN = ("sliding_window", "softcap", "s_aux")  # options of a layer that the lab does not support
+UNKNOWN = ("softcap", "s_aux")  # options of a layer that the lab does not support
 
 
 class KVPass(Protocol):

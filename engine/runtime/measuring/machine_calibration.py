@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from engine.core.config import RunConfig
 from engine.hardware.calibration import Calibration
 from engine.runlog.device_hold import hold_device
+from engine.runtime.kv.attention_fit import length_limit
 from engine.runtime.measuring.calibration import ENOUGH_S, calibrate
 from engine.runtime.measuring.measured_passes import (
     measure_passes,
@@ -51,7 +52,8 @@ def calibrate_machine(
     ValueError for a model, device or dtype that is unavailable; InterruptedError if `should_stop` turns true.
     """
     loaded, device, dtype = warm.get(config, reports.loading)
-    longest, execution = loaded.spec.max_positions, config.execution
+    longest = min(loaded.spec.max_positions, length_limit(loaded.model.config) or loaded.spec.max_positions)
+    execution = config.execution
     shapes = short_shapes(device, longest, execution) if short else shapes_for(device, longest, execution)
     of = (len(shapes) if short else 1) * len(engines) + LIMITS
     done = itertools.count()

@@ -11,6 +11,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from engine.runtime.models.configs import one_line
 from engine.runtime.models.model_cache import ProgressCallback
 
 _SETTINGS = ["*.json", "*.jinja", "tokenizer.model", "*.txt"]
@@ -40,7 +41,7 @@ def fetch_from_hub(hub_id: str, on_progress: ProgressCallback) -> tuple[Path, st
     try:
         folder = Path(snapshot_download(hub_id, allow_patterns=[*_SETTINGS, *weights]))
     except Exception as error:
-        raise ValueError(f"model {hub_id}: download failed: {_one_line(error)}") from error
+        raise ValueError(f"model {hub_id}: download failed: {one_line(error)}") from error
     return folder, f"hub {hub_id} at {folder.name}"
 
 
@@ -75,8 +76,4 @@ def _refusal(hub_id: str, error: Exception) -> str:
         return f"model {hub_id}: accept its license on the hub and log in, then try again"
     if kind == "RepositoryNotFoundError":
         return f"model {hub_id}: no such folder here and no such model on the hub"
-    return f"model {hub_id}: no such folder here, and the hub is unreachable ({_one_line(error)}); download it first"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return f"model {hub_id}: no such folder here, and the hub is unreachable ({one_line(error)}); download it first"

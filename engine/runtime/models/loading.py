@@ -17,8 +17,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.utils.tqdm import disable_progress_bars
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, PreTrainedModel, Qwen2Config
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PretrainedConfig, PreTrainedModel, Qwen2Config
 from transformers.utils import logging as transformers_logging
 
 from engine.core.units import TORCH_NAMES, dtype_of
@@ -31,6 +30,15 @@ from engine.hardware.model_catalog import (
     smollm2_wheel,
 )
 from engine.hardware.model_presets import PUBLIC_CONFIGS, short_name
+from engine.runtime.models.configs import (
+    head_dim_of,
+    kv_heads_of,
+    number_of,
+    one_line,
+    positions_of,
+    require_causal,
+)
+from engine.runtime.models.experts import mlp_numbers
 from engine.runtime.models.hub import fetch_from_hub, is_hub_id
 from engine.runtime.models.model_cache import ProgressCallback, converted_folder, is_whole
 from engine.runtime.models.tokenizing import PromptEncoder, byte_encoder, load_encoder
@@ -42,7 +50,10 @@ TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, of_torch) for name,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """The model's entry in a run log. `source` states where the weights came from; widths count elements, not bytes."""
+    """The model's entry in a run log. `source` states where the weights came from; widths count elements, not bytes.
+
+    `intermediate` is the MLP width that a token passes. The numbers of experts are 0 for a dense model.
+    """
 
     name: str
     source: str
@@ -58,6 +69,10 @@ class ModelSpec:
     random_weights: bool
     eos_token_ids: tuple[int, ...]
     tokenizer_file: str | None
+    tied_embeddings: bool = False
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_parameters: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +99,7 @@ def load_model(name: str, device: torch.device, dtype: torch.dtype, on_progress:
     folder, source = _find_weights(name, on_progress)
     on_progress(f"loading {name}", None)
     model = _ready(_read_folder(folder, dtype), device)
-    vocab = int(model.config.get_text_config().vocab_size)
+    vocab = number_of(model.config.get_text_config(), "vocab_size")
     encoder, tokenizer_file = load_encoder(folder, vocab)
     spec = _describe(model, name=name, source=source, random_weights=False, tokenizer_file=tokenizer_file)
     return LoadedModel(model=model, encoder=encoder, spec=spec)
@@ -181,6 +196,7 @@ def _local(path: Path, on_progress: ProgressCallback) -> tuple[Path, str]:
 
 def _read_folder(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
     try:
+        require_causal(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
         model, info = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
@@ -189,8 +205,12 @@ def _read_folder(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
             trust_remote_code=False,
             output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-        raise ValueError(f"model {folder} cannot be read: {' '.join(str(error).split())}") from error
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # a broken file can raise any error in the readers
+        if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
+            raise
+        raise ValueError(f"model {folder} cannot be read: {one_line(error)}") from error
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
         raise ValueError(
@@ -209,22 +229,23 @@ def _describe(
     model: PreTrainedModel, *, name: str, source: str, random_weights: bool, tokenizer_file: str | None
 ) -> ModelSpec:
     config = model.config.get_text_config()
-    heads = int(config.num_attention_heads)
+    output = model.get_output_embeddings()
     return ModelSpec(
         name=name,
         source=source,
         parameters=model.num_parameters(),
-        layers=int(config.num_hidden_layers),
-        hidden=int(config.hidden_size),
-        heads=heads,
-        kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
-        head_dim=int(getattr(config, "head_dim", None) or config.hidden_size // heads),
-        intermediate=int(getattr(config, "intermediate_size", None) or 4 * config.hidden_size),
-        vocab=int(config.vocab_size),
-        max_positions=int(config.max_position_embeddings),
+        layers=number_of(config, "num_hidden_layers"),
+        hidden=number_of(config, "hidden_size"),
+        heads=number_of(config, "num_attention_heads"),
+        kv_heads=kv_heads_of(config),
+        head_dim=head_dim_of(config),
+        vocab=number_of(config, "vocab_size"),
+        max_positions=positions_of(config),
         random_weights=random_weights,
         eos_token_ids=_eos_token_ids(model, config),
         tokenizer_file=tokenizer_file,
+        tied_embeddings=output is not None and output.weight is model.get_input_embeddings().weight,
+        **mlp_numbers(model),
     )
 
 
@@ -232,7 +253,7 @@ def _eos_token_ids(model: PreTrainedModel, config: Any) -> tuple[int, ...]:
     """The ids that end an answer, from the generation settings, or else from the model's configuration."""
     ids = getattr(model.generation_config, "eos_token_id", None)
     if ids is None:
-        ids = config.eos_token_id
+        ids = getattr(config, "eos_token_id", None)
     if ids is None:
         return ()
     return (int(ids),) if isinstance(ids, int) else tuple(int(i) for i in ids)

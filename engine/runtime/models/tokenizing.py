@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from transformers import AutoTokenizer
 
 from engine.core.request import ExactPrompt, Prompt
+from engine.runtime.models.configs import one_line
 from engine.workload.prose import passage_text
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -63,7 +64,12 @@ class TokenizerEncoder:
         if not (prompt.chat and self.has_chat_template):
             return self._ids(prompt.text)
         message = [{"role": "user", "content": prompt.text}]
-        text = self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        try:
+            text = self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is a program: it may raise anything, also on purpose
+            raise ValueError(
+                f"the model's chat template refuses the prompt: {one_line(error)}; use prompts of exact lengths, as p64"
+            ) from error
         # The template adds the special tokens.
         return self._ids(text, add_special_tokens=False)
 

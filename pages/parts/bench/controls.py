@@ -10,12 +10,12 @@ from typing import Any
 
 import streamlit as st
 
-from engine.core.format import exact, plural
+from engine.core.format import plural
 from engine.core.presets import PRESETS
-from engine.core.units import MIB
+from engine.workload.prompt_file import prompt_lines
 from pages.parts.bench.memory import draw_memory, memory_text
 from pages.parts.bench.settings import BenchSettings, read_settings
-from pages.parts.bench.workload_text import arrival_text, form_text, mix_text
+from pages.parts.bench.workload_text import arrival_text, drawn_text, form_text, mix_text
 from pages.parts.shared.fields import FIELDS
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.page_state import page_key
@@ -26,7 +26,6 @@ from pages.parts.shared.workloads import budget_text
 STEP_BUDGET = "Chunked only. Each decoding row takes one token; the rest of the step's budget goes to prompt chunks."
 COMPARED = ("engine", "first", "second")  # the settings that name engines
 KEPT_PROMPTS = "lab.prompt_lines"  # of the visit
-MAX_FILE_BYTES = 20 * MIB
 
 
 def draw_controls(values: dict[str, Any]) -> BenchSettings:
@@ -42,11 +41,11 @@ def draw_controls(values: dict[str, Any]) -> BenchSettings:
             _draw_model(values, notes)
         _draw_sampling(values)
     with right:
-        prompt_lines = _draw_workload(values, notes)
+        lines = _draw_workload(values, notes)
         draw_memory(values, notes)
         _draw_static(values, notes)
     draw_advanced(values, FIELDS)
-    settings = read_settings(values, prompt_lines)
+    settings = read_settings(values, lines)
     _fill_notes(notes, values, settings)
     return settings
 
@@ -79,13 +78,13 @@ def _draw_model(values: dict[str, Any], notes: dict[str, Any]) -> None:
 
 def _draw_workload(values: dict[str, Any], notes: dict[str, Any]) -> tuple[str, ...]:
     with group("Workload", "The requests. The same seed gives every engine the same requests."):
-        prompt_lines: tuple[str, ...] = ()
+        lines: tuple[str, ...] = ()
         values["mix"] = FIELDS["mix"].default
         if values["prompts"] == "lengths":
             values["mix"] = text("mix")
             notes["mix"] = st.empty()
         elif values["prompts"] == "file":
-            prompt_lines = _draw_prompt_file()
+            lines = _draw_prompt_file()
             notes["file"] = st.empty()
         else:
             st.caption("Forty built-in questions in an order drawn from the seed.")
@@ -99,7 +98,8 @@ def _draw_workload(values: dict[str, Any], notes: dict[str, Any]) -> tuple[str, 
         notes["budget"] = st.empty()
         values["arrival"] = text("arrival")
         notes["arrival"] = st.empty()
-    return prompt_lines
+        values["rescale_arrivals"] = choice("rescale_arrivals")
+    return lines
 
 
 def _draw_prompt_file() -> tuple[str, ...]:
@@ -107,27 +107,13 @@ def _draw_prompt_file() -> tuple[str, ...]:
     upload = st.file_uploader("Prompts, one a line", type=["txt", "md", "text"], key=page_key("prompt_file"))
     if upload is not None:
         try:
-            st.session_state[KEPT_PROMPTS] = (upload.name, read_prompts(upload.getvalue()))
+            st.session_state[KEPT_PROMPTS] = (upload.name, prompt_lines(upload.getvalue(), upload.name))
         except ValueError as error:
-            st.markdown(f":red[:material/error: {plain(upload.name)}: {plain(str(error))}]")
+            st.markdown(f":red[:material/error: {plain(str(error))}]")
     name, lines = st.session_state.get(KEPT_PROMPTS, ("", ()))
     if lines:
         st.caption(f"Using {plural(len(lines), 'prompt')} from {plain(name)}. Links to this page do not include them.")
     return tuple(lines)
-
-
-def read_prompts(content: bytes) -> tuple[str, ...]:
-    """The non-empty lines, in order. ValueError for a file that is too large, is not UTF-8, or has no prompts."""
-    if len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"the file is larger than {exact(MAX_FILE_BYTES >> 20, 'MiB')}; use fewer or shorter prompts")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("the file is not UTF-8 text; save it as UTF-8, one prompt a line") from None
-    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
-    if not lines:
-        raise ValueError("the file holds no prompts; write one prompt a line")
-    return lines
 
 
 def _draw_static(values: dict[str, Any], notes: dict[str, Any]) -> None:
@@ -165,7 +151,7 @@ def _fill_notes(notes: dict[str, Any], values: dict[str, Any], settings: BenchSe
         "model": lambda: "",
         "mix": lambda: mix_text(values["mix"]),
         "budget": lambda: budget_text(values["budget"]),
-        "arrival": lambda: arrival_text(values["arrival"]),
+        "arrival": lambda: " ".join(filter(None, (arrival_text(values["arrival"]), drawn_text(settings.workload)))),
         "form": lambda: "" if "arrival" in settings.problems else form_text(values["form"], values["arrival"]),
         "file": lambda: "",
         "requests": lambda: "",

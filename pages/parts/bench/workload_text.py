@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from engine.core.config import RunConfig
 from engine.core.format import duration, number, percent, plural
-from engine.workload.arrivals import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, parse_arrival
+from engine.workload.arrivals import (
+    ClosedArrival,
+    ConstantArrival,
+    GammaArrival,
+    PoissonArrival,
+    parse_arrival,
+    rate_text,
+)
 from engine.workload.prompts import parse_prompts
 from engine.workload.workload import Workload
 from pages.parts.shared.devices import model_on_device
@@ -25,6 +32,14 @@ def arrival_text(text: str) -> str:
             return f"{number(rate)} per second on average, {manner} (coefficient of variation {number(cv)})."
         case _:
             return ""
+
+
+def drawn_text(workload: Workload | None) -> str:
+    """The rate of the drawn arrivals beside the asked one; empty if all requests arrive at once."""
+    if workload is None:
+        return ""
+    text = rate_text(parse_arrival(workload.config.arrival).rate, [spec.arrival_s for spec in workload.requests])
+    return f"Rate: {text}." if text else ""
 
 
 def mix_text(text: str) -> str:
@@ -57,7 +72,8 @@ def workload_sentence(config: RunConfig, workload: Workload) -> str:
     at_most = "" if all(spec.ignore_eos for spec in workload.requests) else "at most "
     tokens = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     total = f", {at_most}{sum(budgets):,} in total" if len(budgets) > 1 else ""
-    return f"{what}, {at_most}{tokens} new tokens each{total}. {arrival_text(config.workload.arrival)}"
+    sentences = f"{what}, {at_most}{tokens} new tokens each{total}. {arrival_text(config.workload.arrival)}"
+    return " ".join(filter(None, (sentences, drawn_text(workload))))
 
 
 def machine_text(config: RunConfig) -> str:

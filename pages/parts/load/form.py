@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
-from engine.core.format import duration, exact, plural
-from engine.core.option import options_of
+from engine.core.format import change, duration, exact, plural
+from engine.core.option import SWITCHED, options_of
 from engine.core.presets import parse_engines
 from engine.experiments.experiment import Plan
 from engine.load.goodput import Limits
@@ -25,7 +26,7 @@ from engine.load.load_plan import (
     plan_load,
 )
 from engine.load.queue_growth import ENOUGH_BATCHES
-from engine.workload.arrivals import parse_arrival
+from engine.workload.arrivals import offered_rate, parse_arrival, rate_deviation
 from engine.workload.budgets import parse_budget
 from engine.workload.prompts import parse_prompts
 from pages.parts.experiments.description import cap_notes, execution_notes
@@ -43,11 +44,11 @@ from pages.parts.experiments.form import (
 )
 from pages.parts.predictions.form import PredictionForm
 from pages.parts.shared.devices import model_on_device
-from pages.parts.shared.fields import Field, fields_of
+from pages.parts.shared.fields import Field, fields_of, switch_text
 from pages.parts.shared.markdown import listed
 from pages.parts.shared.run_settings import draw_advanced, draw_model
 from pages.parts.shared.widgets import choice, group, number, text
-from pages.parts.shared.workloads import budget_text
+from pages.parts.shared.workloads import budget_text, workload_of
 
 MAX_REQUESTS = 10_000
 OWN: dict[str, dict[str, Any]] = {
@@ -58,7 +59,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 OPTIONS = (
     *(ENGINES_UNDER_LOAD, RATES, LAW, CONFIRM),
-    *(SETTINGS[name] for name in ("requests", "prompts", "budget", "slots")),
+    *(SETTINGS[name] for name in ("requests", "prompts", "budget", "slots", "rescale_arrivals")),
     *options_of(Limits).values(),
 )
 FIELDS: dict[str, Field] = experiment_fields(**fields_of(OPTIONS, OWN))
@@ -76,7 +77,11 @@ def read_load(values: Mapping[str, Any]) -> PlanOrProblems:
     engines = parse_engines(values["engines"])
     try:
         workload = WorkloadConfig(
-            prompts=values["prompts"], requests=values["requests"], budget=values["budget"], seed=values["seed"]
+            prompts=values["prompts"],
+            requests=values["requests"],
+            budget=values["budget"],
+            seed=values["seed"],
+            rescale_arrivals=SWITCHED[values["rescale_arrivals"]],
         )
         base = base_config({**values, "engine": engines[0]}, slots=values["slots"], workload=workload)
         limits = Limits(ttft_s=values["ttft_limit_s"], tpot_s=values["tpot_limit_s"])
@@ -129,6 +134,7 @@ def load_values(config: RunConfig, settings: Mapping[str, Any]) -> dict[str, Any
         "requests": config.workload.requests,
         "prompts": config.workload.prompts,
         "slots": config.slots,
+        "rescale_arrivals": switch_text(config.workload.rescale_arrivals),
     }
 
 
@@ -163,6 +169,7 @@ def _draw_load(values: dict[str, Any], notes: dict[str, Any]) -> None:
         values["law"] = text("law", fields=FIELDS)
         notes["law"] = st.empty()
         notes["law"].caption("poisson: random and independent; constant: evenly spaced; gamma: in bursts.")
+        values["rescale_arrivals"] = choice("rescale_arrivals", fields=FIELDS)
         values["slots"] = number("slots", fields=FIELDS)
         values["confirm"] = choice("confirm", fields=FIELDS)
 
@@ -188,7 +195,7 @@ def _draw_limits(values: dict[str, Any]) -> None:
 
 
 def _describe(plan: Plan) -> tuple[str, ...]:
-    return plan_text(plan), machine_text(plan), time_text(plan), few_text(plan)
+    return plan_text(plan), machine_text(plan), time_text(plan), drawn_text(plan), few_text(plan)
 
 
 def plan_text(plan: Plan) -> str:
@@ -218,12 +225,22 @@ def time_text(plan: Plan) -> str:
     count = plan.points[0].config.workload.requests
     lowest = min(plan.settings["rates_per_s"])
     arrivals = [p.config.workload.arrival for p in plan.points if p.values["role"] == "rate"]
-    rates = [getattr(parse_arrival(arrival), "rate", 1.0) for arrival in arrivals]
+    rates = [parse_arrival(arrival).rate or 1.0 for arrival in arrivals]
     total_s = sum(count / rate for rate in rates)
     return (
         f"Requests arrive over about {duration(count / lowest)} at the lowest rate, and over {duration(total_s)} in "
         "all runs. A run ends when its last request is finished."
     )
+
+
+def drawn_text(plan: Plan) -> str:
+    """How far the drawn rates are from the requested ones, at every rate alike: one seed draws one trace."""
+    workload = workload_of(next(p.config.workload for p in plan.points if p.values["role"] == "rate"))
+    drawn = offered_rate(np.array([spec.arrival_s for spec in workload.requests]))
+    deviation = rate_deviation(parse_arrival(workload.config.arrival).rate, drawn)
+    if deviation is None:
+        return ""
+    return f"Drawn and requested rates differ by {change(deviation)} at this seed."
 
 
 def few_text(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.format import MISSING, duration, exact, is_missing, number, percent, ratio
+from engine.core.format import MISSING, change, duration, exact, is_missing, number, percent, ratio
 from engine.load.findings import QUEUES, rate_text
 from engine.load.load_table import Capacity, LoadRow, LoadTable, SaturationPoint
 from pages.figures.frames import records
@@ -41,6 +41,7 @@ def load_columns(rows: pd.DataFrame) -> pd.DataFrame:
             "engine": rows["engine"],
             "rate": [rate_text(row["role"], row["rate_per_s"]) for row in found],
             "offered/s": rows["offered_per_s"],
+            "offered vs rate": [change(value) for value in rows["offered_deviation"]],
             "achieved/s": rows["achieved_per_s"],
             "tok/s": rows["output_tokens_per_s"],
             "queue p50, s": rows["queue_wait_p50_s"],

@@ -15,9 +15,9 @@ from engine.core.option import options_of
 from engine.core.presets import PRESETS
 from engine.core.units import GIB
 from engine.hardware.hardware_presets import CARD, HARDWARE
-from engine.hardware.machine_memory import machine_memory
+from engine.hardware.machine_memory import machine_memory, usable_bytes
 from engine.hardware.model_presets import MODEL_NAMES, model_shape
-from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape
+from engine.hardware.roofline import WEIGHT_WIDTH, ModelShape, require_window
 from engine.hardware.tensor_parallel import TensorParallel, require_divisible
 from engine.memory.memory_plan import LOGITS, MAX_PROMPT_TOKENS, EngineShape, MemoryGrid
 from pages.parts.shared.fields import LEAST_POOL_GIB, MODEL_SHAPE, Choice, Field, Number, fields_of
@@ -39,11 +39,16 @@ OWN: dict[str, dict[str, Any]] = {
         "help": "Replaces the memory of the GPU chosen above.",
         "unset": "the GPU's",
     },
+    "gpu_memory_utilization": {
+        "default": 1.0,
+        "help": "A run, `engine memory` and `engine simulate` may use 0.9 of a GPU unless it is set.",
+    },
     "engine": {"default": "static"},
     "logits": {"help": ""},
 }
 OPTIONS = (
-    *(SETTINGS["model"], SETTINGS["dtype"], WEIGHT_WIDTH, CARD, SETTINGS["capacity_gib"], SETTINGS["pool_gib"]),
+    *(SETTINGS["model"], SETTINGS["dtype"], WEIGHT_WIDTH, CARD, SETTINGS["gpu_memory_utilization"]),
+    *(SETTINGS["capacity_gib"], SETTINGS["pool_gib"]),
     *options_of(TensorParallel).values(),
     *(SETTINGS["engine"], LOGITS, SETTINGS["block_size"], SETTINGS["max_num_batched_tokens"]),
 )
@@ -176,6 +181,7 @@ def _draw_capacity(values: dict[str, Any], places: dict[str, Any]) -> None:
     with group("Memory", "The memory of the GPU, and limits."):
         values["card"] = choice("card", fields=FIELDS)
         st.caption(plain(_card_text(values["card"])))
+        values["gpu_memory_utilization"] = number("gpu_memory_utilization", step=0.05, fields=FIELDS)
         values["capacity_gib"] = number("capacity_gib", step=1, least=LEAST_POOL_GIB, fields=FIELDS)
         places["capacity_gib"] = st.empty()
         values["pool_gib"] = number("pool_gib", step=0.5, least=LEAST_POOL_GIB, fields=FIELDS)
@@ -218,6 +224,7 @@ def read(values: Mapping[str, Any]) -> MemorySettings:
     gpus = int(values["tensor_parallel_size"])
     shape = model_shape(values["model"], dtype=values["dtype"], weight_bits=bits)
     require_divisible(shape, values["model"], gpus)
+    require_window(shape, int(values["prompt"]) + int(values["budget"]), "prompt")
     return MemorySettings(
         model=shape.shard(gpus),
         gpus=gpus,
@@ -243,10 +250,11 @@ def read(values: Mapping[str, Any]) -> MemorySettings:
 def _capacity(values: Mapping[str, Any]) -> tuple[int, str]:
     if values["capacity_gib"] is not None:
         return int(values["capacity_gib"] * GIB), "capacity"
+    share = float(values["gpu_memory_utilization"])
     if values["card"] != THIS:
         preset = HARDWARE[values["card"]]
-        return preset.memory_bytes, preset.label.split(",")[0]
+        return usable_bytes(preset.memory_bytes, share), preset.label.split(",")[0]
     machine = machine_memory()
     if machine is None:
         raise FieldError("capacity_gib", "the memory of this machine is unknown; set a capacity")
-    return machine.total_bytes, machine.name
+    return usable_bytes(machine.total_bytes, share if machine.kind == "cuda" else 1.0), machine.name

@@ -77,8 +77,13 @@ def failure_sentence(point: MemoryPoint) -> str:
 
 def notes(settings: MemorySettings, points: Sequence[MemoryPoint]) -> list[str]:
     """Notes on the figure, a sentence each."""
-    shape, last = settings.grid.shape, points[-1].need
+    shape, last, model = settings.grid.shape, points[-1].need, settings.model
     sentences = []
+    if model.experts:
+        sentences.append(
+            f"A mixture of experts: all {count(model.experts)} experts of a layer are held; the MLP activation counts "
+            f"the {count(model.experts_per_token)} that a token uses."
+        )
     if PRESETS[shape.engine].has_blocks:
         sentences.append(
             f"The {shape.engine} engine also runs larger batches: with a smaller pool, requests wait or are preempted. "
@@ -137,7 +142,7 @@ def wall_finding(settings: MemorySettings, found: Sequence[Wall]) -> str:
         return "Every prompt length fits at every batch size."
     limits = [f"{listed(prompts)} at the {TERM_LABELS[term]}" for term, prompts in ends.items()]
     sentence = f"Memory runs out for {listed(limits)}."
-    return sentence if set(ends) == {"weights"} else f"{sentence} {_growth_text(settings, found)}"
+    return sentence if set(ends) == {"weights"} or len(found) < 2 else f"{sentence} {_growth_text(settings, found)}"
 
 
 def _growth_text(settings: MemorySettings, found: Sequence[Wall]) -> str:

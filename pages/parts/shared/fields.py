@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.core.config import SETTINGS, RunConfig
-from engine.core.option import Bounds, Choices, Option, options_of
+from engine.core.option import SWITCHED, Bounds, Choices, Option, Switch, options_of
 from engine.core.option import Text as OptionText
 from engine.core.presets import ENGINES
 from engine.experiments.experiment import REPEATS
@@ -96,11 +96,18 @@ def field_of(option: Option, **own: Any) -> Field:
     if isinstance(takes, Bounds):
         low = takes.low if takes.also is None else min(takes.low, takes.also)
         made = Number(low=low, high=takes.high, default=option.default, whole=takes.whole, above=takes.above)
+    elif isinstance(takes, Switch):
+        made = Choice(options=tuple(SWITCHED), default=own.get("default", switch_text(option.default)))
     elif isinstance(takes, Choices):
         made = Choice(options=tuple(map(str, takes.values)), default=own.get("default", default))
     else:
         made = Text(default=own.get("default", default))
     return replace(made, **{"label": option.label, "help": _help_of(option), **own})
+
+
+def switch_text(value: Any) -> str:
+    """A value as a choice's text: a switch as `yes` or `no`."""
+    return str(value) if not isinstance(value, bool) else next(text for text, on in SWITCHED.items() if on is value)
 
 
 def _help_of(option: Option) -> str:
@@ -181,7 +188,9 @@ def query_of(config: RunConfig, target: SimulationTarget | None = None) -> dict[
             "tensor_parallel_size": target.tensor_parallel_size,
             "weight_bits": target.weight_bits or 16,
         }
-    texts = {name: str(values[name]) for name, each in FIELDS.items() if isinstance(each, Choice) and name in values}
+    texts = {
+        name: switch_text(values[name]) for name, each in FIELDS.items() if isinstance(each, Choice) and name in values
+    }
     values |= texts
     return {
         name: str(values[name])

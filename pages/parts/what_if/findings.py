@@ -77,11 +77,10 @@ def headline(rows: Sequence[WhatIfRow]) -> str:
 def free_text(case: WhatIf) -> str:
     """The batch size up to which one more request is nearly free, and what ends it."""
     size, launches, computing = free_until(case), launch_bound_until(case), compute_bound_from(case)
-    weights = quantity(case.shape.weight_bytes / 1e9, "GB")
     text = f"**Free until about {number(size)}:** "
     if size == launches:
         return f"{text}up to there a step only waits for its launches, whatever the batch size."
-    text += f"a step reads {weights} of weights for any batch size, and "
+    text += f"{_weights_text(case, size)}, and "
     if size == computing:
         text += f"from batch {number(size)} on, arithmetic takes longer than reading."
     else:
@@ -93,12 +92,26 @@ def free_text(case: WhatIf) -> str:
     return text
 
 
+def _weights_text(case: WhatIf, batch_size: float) -> str:
+    """The weights that a step reads: all of them, or of a mixture the experts that its rows hit."""
+    shape = case.shape
+    everything = quantity(shape.weight_bytes / 1e9, "GB")
+    if not shape.experts:
+        return f"a step reads {everything} of weights for any batch size"
+    one, there = (quantity(shape.weight_bytes_read(rows) / 1e9, "GB") for rows in (1, batch_size))
+    return (
+        f"a step reads {one} of its {everything} of weights at batch 1, and {there} at batch {number(batch_size)}: its "
+        f"rows hit {number(shape.experts_hit(batch_size))} of {shape.experts} experts in a layer, if all are equally "
+        "likely"
+    )
+
+
 def wall_text(settings: WhatIfSettings) -> str:
     """The largest batch that fits in memory."""
     case = settings.case
     if not settings.knows_memory:
         return "**Memory wall:** the memory of this device is unknown."
-    wall, usable = memory_wall(case), case.memory_bytes * case.utilization / 1e9
+    wall, usable = memory_wall(case), case.usable_bytes / 1e9
     if wall == 0:
         need = quantity((case.shape.weight_bytes + case.sequence_bytes) / 1e9, "GB")
         return f"**Memory wall:** not even one request fits; it needs {need} of {quantity(usable, 'GB')}."

@@ -12,7 +12,6 @@ import pytest
 from engine.core.config import RunConfig, SamplingConfig, WorkloadConfig
 from engine.core.form_rule import FormRule
 from engine.core.presets import ENGINES
-from pages.parts.bench.controls import read_prompts
 from pages.parts.bench.instrument import mix_of
 from pages.parts.bench.memory import known_position_bytes
 from pages.parts.bench.plan import make_plan, num_plannable, plan_of
@@ -207,24 +206,6 @@ def _typed(name: str, text: str) -> object:
     if name in ("pool_gib", "capacity_gib") or isinstance(default, float):
         return float(text)
     return int(text) if isinstance(default, int) else text
-
-
-def test_a_prompt_file_is_read_line_by_line() -> None:
-    assert read_prompts("\ufeffWhat is ice?\r\n\r\n  Name a cat. \n".encode()) == ("What is ice?", "Name a cat.")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "the file holds no prompts; write one prompt a line"),
-        (b" \n \n", "the file holds no prompts; write one prompt a line"),
-        (b"\xff\xfe\x00z", "the file is not UTF-8 text; save it as UTF-8, one prompt a line"),
-        (b"x" * (20 * 2**20 + 1), nb("the file is larger than 20 MiB; use fewer or shorter prompts")),
-    ],
-)
-def test_a_bad_prompt_file_says_why(content: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_prompts(content)
 
 
 def test_paged_takes_the_passes_of_continuous_batching() -> None:

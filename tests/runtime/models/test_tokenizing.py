@@ -107,3 +107,15 @@ def test_a_broken_tokenizer_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be read") as refusal:
         load_encoder(tmp_path, 512)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_chat_template_that_raises_is_one_line(tmp_path: Path, tokenizer_file: str) -> None:
+    """As templates do that refuse a role; prompts of exact lengths do not use it."""
+    for file in Path(tokenizer_file).parent.glob("*token*"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "chat_template.jinja").write_text("{{ raise_exception('System role required') }}")
+    encoder, _ = load_encoder(tmp_path, 49_152)
+    with pytest.raises(ValueError, match="chat template refuses the prompt: System role required") as caught:
+        encoder.encode(TextPrompt(text="Hello"))
+    assert "\n" not in str(caught.value)
+    assert len(encoder.encode(ExactPrompt(tokens=16, passage=0))) == 16
