@@ -104,6 +104,8 @@ def write_sample_run(
 
 def without_checksums(folder: Path) -> Path:
     """Make a run's folder one of an older version, whose result.json has no checksums."""
+    if not (folder / RESULT_FILE).exists():  # it crashed: it has none
+        return folder
     result = json.loads((folder / RESULT_FILE).read_text())
     plain = {name: value for name, value in result.items() if name not in (STREAM_SUMS, RUN_SUM, OWN_SUM)}
     (folder / RESULT_FILE).write_text(json.dumps(plain))
