@@ -29,7 +29,7 @@ from pages.parts.runs.latency_definitions import (
 from pages.parts.runs.loaded_run import LoadedRun, load_run, recent_rows
 from pages.parts.runs.run_text import run_names
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
-from pages.parts.runs.timeline import TIMELINE_FIELDS
+from pages.parts.runs.timeline import TIMELINE_FIELDS, draw_player
 from pages.parts.runs.validity import Checks, distrust
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.headline import draw_headline, draw_title_row, reading
@@ -112,6 +112,7 @@ def _draw_comparison(runs: dict[str, LoadedRun]) -> None:
         draw_definitions(next(iter(recounted.values())).definitions)
         if all(run.is_complete for run in compared):
             draw_ratios(compared, trusted=not why)
+        draw_player(recounted)
     draw_sections(_sections(runs, recounted, compared, differing, why))
 
 

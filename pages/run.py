@@ -26,7 +26,7 @@ from pages.parts.runs.latency_definitions import (
 from pages.parts.runs.loaded_run import LoadedRun, companions_of, find_row, load_run, recent_rows
 from pages.parts.runs.run_text import choice_label
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
-from pages.parts.runs.timeline import TIMELINE_FIELDS
+from pages.parts.runs.timeline import TIMELINE_FIELDS, draw_player
 from pages.parts.runs.validity import distrust
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.headline import draw_headline, draw_title_row, reading
@@ -108,6 +108,7 @@ def _draw_run(run: LoadedRun) -> None:
         draw_definitions(recounted.definitions)
         draw_key_figures(recounted)
         draw_description(run)
+        draw_player({run.config.engine: recounted})
     draw_sections(_sections(run, recounted))
 
 

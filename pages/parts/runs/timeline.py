@@ -43,28 +43,26 @@ Runs = Mapping[str, LoadedRun]
 
 
 def draw_slot_timelines(runs: Runs, *, room_px: float) -> RunUnit:
-    """A timeline per run over one x range, by name, with the player below; the lanes of each have room for `room_px`.
-    Returns the unit, which the page's switch has set."""
+    """A timeline per run over one x range, by name; the lanes of each have room for `room_px`. Returns the unit, which
+    the page's switch has set. `draw_player` belongs to them."""
     unit = chosen_unit()
     folds = _fold_switch(runs)
     window = shared_range([run.spans for run in runs.values()], unit)
     is_single = len(runs) == 1
-    with st.container():
-        for name, run in runs.items():
-            figure = slot_timeline(
-                run.spans,
-                unit=unit,
-                queue=queue_from_passes(run.passes),
-                x_range=window,
-                num_lanes=run.config.num_slots,
-                preemptions=preemptions_of(run.events),
-                title="" if is_single else name,
-                folds=folds,
-                most_px=lanes_px(run.config.num_slots, room_px),
-                dark=is_dark(),
-            )
-            show(figure, key=_figure_of(run), alt="Slot timeline" if is_single else f"Slot timeline of {name}")
-        _draw_player(runs, unit)
+    for name, run in runs.items():
+        figure = slot_timeline(
+            run.spans,
+            unit=unit,
+            queue=queue_from_passes(run.passes),
+            x_range=window,
+            num_lanes=run.config.num_slots,
+            preemptions=preemptions_of(run.events),
+            title="" if is_single else name,
+            folds=folds,
+            most_px=lanes_px(run.config.num_slots, room_px),
+            dark=is_dark(),
+        )
+        show(figure, key=_figure_of(run), alt="Slot timeline" if is_single else f"Slot timeline of {name}")
     return unit
 
 
@@ -78,8 +76,9 @@ def _fold_switch(runs: Runs) -> bool:
 
 
 @st.fragment
-def _draw_player(runs: Runs, unit: RunUnit) -> None:
-    """The player, and the marked request's texts. A click draws this part again, not the figures."""
+def draw_player(runs: Runs) -> None:
+    """The player of the timelines, and the marked request's texts. A click draws this part again, not the figures."""
+    unit = chosen_unit()
     by_figure = {_figure_of(run): run for run in runs.values()}
 
     def choose(request_id: int | None) -> None:

@@ -10,6 +10,7 @@ import { endOf, passAt, stepAfter, stepBefore } from "./positions.js";
 const LONGEST_PLAY_S = 20, SHORTEST_PLAY_S = 4, STEP_S = 0.25;
 const CLICK_PX = 5;
 const WIDE_PX = 700; // on a narrow page the bar would cover half of the window
+const HIGH_WINDOWS = 1.2; // a little more than a window: the tiles below short timelines are not covered
 const ICONS = {
   start: "M5 5h2v14H5zM19 5v14l-10-7z",
   back: "M17 5v14L6 12z",
@@ -51,13 +52,16 @@ class Player {
     window.addEventListener("resize", this.resized);
   }
 
-  /** The bar stays in view at the window's lower edge while the timelines above it are in view: the boxes that
-   *  Streamlit draws around a fragment would keep it in their own bounds. */
+  /** Of timelines that are higher than the window, the bar stays in view at its lower edge: the boxes that Streamlit
+   *  draws around a fragment would keep it in their own bounds. */
   stick() {
     const holder = this.root.host.closest('[data-testid="stElementContainer"]');
     if (!holder) return;
-    if (window.innerWidth >= WIDE_PX) Object.assign(holder.style, { position: "sticky", bottom: "0", zIndex: 5 });
-    for (const box of [holder.parentElement, holder.parentElement.parentElement]) box.style.display = "contents";
+    const boxes = [holder.parentElement, holder.parentElement.parentElement];
+    for (const box of boxes) box.style.display = "contents";
+    const isHigh = boxes[1].parentElement.getBoundingClientRect().height > HIGH_WINDOWS * window.innerHeight;
+    const isStuck = isHigh && window.innerWidth >= WIDE_PX;
+    Object.assign(holder.style, { position: isStuck ? "sticky" : "", bottom: "0", zIndex: 5 });
   }
 
   remove() {
