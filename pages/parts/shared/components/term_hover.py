@@ -14,9 +14,10 @@ from engine.metrics.metrics import METRICS
 
 SCRIPT = Path(__file__).with_suffix(".js")
 # Glossary terms that are everyday words too: marking them would underline every sentence.
-EVERYDAY = """arrival batch bend block budget capacity chunk chunked closed constant continuous control crashed delivered empty
-engine experiment form graph held mixed paged pass point pool position prediction produced prompt queue repeats request run seed
-serial share simulated snapshot span spread static step sweep token watched width"""
+EVERYDAY = """arrival batch bend block budget capacity chunk chunked closed constant continuous control
+crashed delivered empty engine experiment form graph held mixed paged pass point pool position
+prediction produced prompt queue repeats request run seed serial share simulated snapshot span spread
+static step sweep token watched width"""
 PLAIN = {*EVERYDAY.split(), "load test", "out of memory", "random weights"}
 STYLE = """<style>
 ::highlight(lab-term) {text-decoration: underline dotted; text-underline-offset: 0.2em}
