@@ -17,7 +17,7 @@ from pages.parts.experiments.progress import EXPERIMENT_KINDS, draw_experiment_l
 from pages.parts.shared.cancel_button import draw_cancel
 from pages.parts.shared.lab import lab, visitor
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.page_state import follow_job, forget_job, page_key
+from pages.parts.shared.page_state import follow_job, followed_job, forget_job, page_key
 
 REFRESH_LIVE_S = 1.0  # redrawing takes CPU time from the run that is measured
 REFRESH_IDLE_S = 2.0
@@ -31,6 +31,8 @@ def show_live(job_id: str | None) -> None:
 
 
 def _draw(job_id: str | None, was_live: bool) -> None:
+    if followed_job() != job_id:
+        st.rerun()  # Close or Watch was pressed: their callbacks act even if this run ends before it draws them
     jobs = lab().queue.jobs()
     job = next((job for job in jobs if job.job_id == job_id), None)
     if job is not None and was_live and is_over(job):
@@ -70,9 +72,7 @@ def _draw_header(job: Job) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(f"#### {_headline(job)}")
         if job.is_done:
-            if st.button("Close", icon=":material/close:", key=page_key("close_job")):
-                forget_job()
-                st.rerun()
+            st.button("Close", icon=":material/close:", key=page_key("close_job"), on_click=forget_job)
         else:
             draw_cancel(job)
 
@@ -132,11 +132,15 @@ def _draw_others(others: list[Job], mine: Job | None) -> None:
                 st.markdown(_job_text(job))
                 if job.kind in EXPERIMENT_KINDS:
                     draw_experiment_link(job)
-                elif job.kind != "calibration" and st.button(
-                    "Watch", key=page_key(f"watch_{job.job_id}"), type="tertiary", icon=":material/visibility:"
-                ):
-                    follow_job(job.job_id)
-                    st.rerun()
+                elif job.kind != "calibration":
+                    st.button(
+                        "Watch",
+                        key=page_key(f"watch_{job.job_id}"),
+                        type="tertiary",
+                        icon=":material/visibility:",
+                        on_click=follow_job,
+                        args=(job.job_id,),
+                    )
         if mine is None or mine.is_done:
             st.caption(f"A new job takes place {len(others)} in the queue.")
 
