@@ -82,7 +82,7 @@ def _draw_toolbar(row: DeltaGenerator, runs: Mapping[str, LoadedRun]) -> None:
                 label=plain(name),
                 icon=":material/view_timeline:",
                 query_params={"run_id": run.run_id},
-                help=f"Open {name}",
+                help=f"Open {plain(name)}",
             )
         with st.popover("Choose runs", icon=":material/checklist:", type="tertiary"):
             draw_picker(list(runs.values()))

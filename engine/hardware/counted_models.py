@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import FieldError
+from engine.core.format import duration
 from engine.core.home import cache_folder, importable
 
 COUNTING_COMMAND = (sys.executable, "-m", "engine.runtime.counting")
@@ -64,7 +65,9 @@ def _count(text: str) -> dict[str, Any]:
         )
         answer = json.loads(ended.stdout.strip().rpartition("\n")[2])
     except subprocess.TimeoutExpired:
-        raise FieldError("model", f"model: counting its parameters took over {PATIENCE_S:g} s; try again") from None
+        raise FieldError(
+            "model", f"model: counting its parameters took over {duration(PATIENCE_S)}; try again"
+        ) from None
     except (OSError, ValueError):
         raise FieldError("model", "model: its parameters could not be counted: the process ended early") from None
     assert isinstance(answer, dict)

@@ -109,11 +109,6 @@ MEASURING = _terms(
         "without the model. Bench draws it, and the measured timeline beside it.",
     ),
     (
-        "calibration",
-        "Measured pass times and limits of this machine, for one model and dtype. A short one takes 20 seconds: few "
-        "shapes, measured once.",
-    ),
-    (
         "profile",
         "Prompt and output lengths of a published trace, cut to five prompt lengths in equal shares and a range of "
         "output tokens.",
@@ -232,7 +227,8 @@ CEILINGS = _terms(
     ("ceiling", "The most a machine can do: bytes read per second, operations per second, kernels issued per second."),
     (
         "calibration",
-        "A machine's measured ceilings, and timed passes of known sizes. The simulator estimates step times from them.",
+        "A machine's measured ceilings, and timed passes of known sizes. The simulator estimates step times from them. "
+        "A short one takes 20 seconds: few shapes, measured once.",
     ),
     ("FLOP", "One floating-point operation: a multiplication or an addition. Each weight costs two per token."),
     ("intensity", "FLOP per byte read. A decode pass of one row has about 1, a prefill hundreds."),

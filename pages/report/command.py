@@ -6,6 +6,7 @@ Exit status: 0 done; 1 the store is held by a process that does not answer; 2 ba
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -71,9 +72,7 @@ def require_new(out: Path) -> None:
 
 def write_report(home: Path, names: Sequence[str], out: Path) -> dict[str, object]:
     """Write the report, completely or not at all. ValueError, in one line, for names that cannot be reported."""
-    from streamlit.logger import set_log_level
-
-    set_log_level("ERROR")  # Streamlit warns that no app runs
+    logging.disable(logging.WARNING)  # Streamlit warns that no app runs
     from pages.report.html_page import report_html
     from pages.report.source import open_store, report_of
 

@@ -82,17 +82,17 @@ def test_the_table_has_units() -> None:
 
 
 def test_bandwidth_counts_a_copy_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_median_s", lambda operation, device: 0.5)
+    monkeypatch.setattr(calibration, "_median_s", lambda operation, device, enough_s: 0.5)
     assert calibration.bandwidth(CPU, 1000) == (2000.0, 4000.0)
 
 
 def test_a_product_is_two_flop_a_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_product_s", lambda size, device, dtype, repeats: 0.5)
+    monkeypatch.setattr(calibration, "_product_s", lambda size, device, dtype, repeats, enough_s=1.5: 0.5)
     assert calibration.matmul_flop_per_s(CPU, torch.float32) == 2 * 512**3 / 0.5
 
 
 def test_a_dtype_without_a_product_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(size: int, device: torch.device, dtype: torch.dtype, repeats: int) -> float:
+    def refuse(size: int, device: torch.device, dtype: torch.dtype, repeats: int, enough_s: float = 1.5) -> float:
         raise RuntimeError("not implemented for 'Half'")
 
     monkeypatch.setattr(calibration, "_product_s", refuse)
@@ -117,10 +117,10 @@ def test_times_are_those_of_the_operation(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_slow_measurements_stop_early() -> None:
-    assert calibration._wants_more([1.0, 1.0], repeats=9)
-    assert not calibration._wants_more([1.0, 1.0, 1.0], repeats=9)
-    assert calibration._wants_more([0.1] * 8, repeats=9)
-    assert not calibration._wants_more([0.1] * 9, repeats=9)
+    assert calibration._wants_more([1.0, 1.0], repeats=9, enough_s=1.5)
+    assert not calibration._wants_more([1.0, 1.0, 1.0], repeats=9, enough_s=1.5)
+    assert calibration._wants_more([0.1] * 8, repeats=9, enough_s=1.5)
+    assert not calibration._wants_more([0.1] * 9, repeats=9, enough_s=1.5)
 
 
 def run_calibrate(*arguments: str) -> subprocess.Popen[str]:

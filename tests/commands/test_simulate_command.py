@@ -82,7 +82,7 @@ def test_the_drawn_rate_is_told_and_can_be_made_exact(capsys: pytest.CaptureFixt
     assert exact["offered_requests_per_s"] == pytest.approx(2.0)
     assert exact["offered_deviation"] == pytest.approx(0.0, abs=1e-9)
     assert main(["simulate", *few.split()]) == 0
-    assert nb("arrivals: 2 requests/s requested, 3.49 requests/s drawn (+74.6 %)") in capsys.readouterr().out
+    assert nb("arrivals: 2 requests/s requested, 3.49 requests/s drawn (+74.7 %)") in capsys.readouterr().out
     closed = chapter(1, capsys)
     assert closed["requested_requests_per_s"] is closed["offered_deviation"] is None
 

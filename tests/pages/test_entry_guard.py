@@ -20,7 +20,14 @@ PUBLIC = {
     "streamlit.delta_generator",  # for annotations only
 }
 
-PRIVATE = {"pages/parts/shared/page_state.py": ["streamlit.runtime.scriptrunner"]}  # held by test_page_state
+PRIVATE = {
+    "pages/parts/shared/page_state.py": ["streamlit.runtime.scriptrunner"],  # held by test_page_state
+    "pages/parts/shared/components/registration.py": [  # held by test_browser_timeline and test_browser_query
+        "streamlit.errors",
+        "streamlit.components.v2.get_bidi_component_manager",
+        "streamlit.components.v2.manifest_scanner",
+    ],
+}
 
 
 def test_the_app_names_its_pages() -> None:

@@ -59,6 +59,8 @@ BY_HAND = (  # limits of what may be typed, keys, JSON, what a command line or a
     "--pool-gib",
     "{float(row[name]) / entry.factor:.12g}",
     "query.py: f'{value:.6g}'",
+    "report/commands.py: f'{value:.12g}'",
+    "{self.low:,.16g} to {self.high:,.16g}",
 )
 
 

@@ -49,8 +49,10 @@ def full_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def open_link(link: str) -> AppTest:
-    """Open the page of a relative address."""
+    """Open the page of a relative address; with the tab that shows latency definitions, if it has one."""
     page, _, query = link.partition("?")
+    if "ttft=" in query:
+        query += "&tab=latencies"
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_S)
     app.switch_page(f"pages/{page or 'bench'}.py")
     for name, values in parse_qs(query, keep_blank_values=True).items():

@@ -144,7 +144,7 @@ def write_experiments(runs: Path) -> None:
     sweep = {"id": "sweep1", "kind": "sweep", "label": "static, p16", "key": "a", "repeat": 0}
     write_run(runs, "r1", "static", experiment=sweep)
     write_run(runs, "r2", "continuous", experiment=sweep)
-    write_run(runs, "r3", "static", experiment={"id": "pair 1", "kind": "pair", "label": "static and continuous"})
+    write_run(runs, "r3", "static", experiment={"id": "pair-1", "kind": "pair", "label": "static and continuous"})
     write_run(runs, "r4", "static")
     take_in(runs.parent)
 
@@ -154,7 +154,7 @@ def test_a_run_says_which_experiment_it_belongs_to_and_leads_to_it(runs: Path) -
     shown = open_page("history").dataframe[0].value.set_index("run")["experiment"]
     names = {run: unquote(address.partition("#")[2]) for run, address in shown.items() if address}
     assert shown["r1"].startswith("/sweep?experiment=sweep1#sweep%3A%20static%2C%20p16")
-    assert shown["r3"].startswith("/history?experiment=pair%201#pair%3A%20static%20and%20continuous")
+    assert shown["r3"].startswith("/history?experiment=pair-1#pair%3A%20static%20and%20continuous")
     assert names == {"r1": "sweep: static, p16 · …eep1", "r2": names["r1"], "r3": "pair: static and continuous · …ir 1"}
     assert shown["r4"] == ""
 
@@ -166,8 +166,8 @@ def test_the_runs_of_one_experiment_by_a_link_and_by_the_field(runs: Path) -> No
     assert app.expander[0].proto.expanded
     field = next(box for box in app.selectbox if box.label == "Experiment")
     assert any(option.endswith("sweep: static, p16") for option in field.options)
-    app = field.set_value("pair 1").run()
-    assert (listed(app), app.query_params["experiment"]) == (["r3"], "pair 1")
+    app = field.set_value("pair-1").run()
+    assert (listed(app), app.query_params["experiment"]) == (["r3"], "pair-1")
     app = next(box for box in app.selectbox if box.label == "Experiment").set_value(None).run()
     assert listed(app) == ["r2", "r4", "r3", "r1"]
     assert "experiment" not in app.query_params
@@ -182,7 +182,7 @@ def test_the_field_follows_the_address(runs: Path) -> None:
     write_experiments(runs)
     app = open_page("history", experiment="sweep1")
     field = next(box for box in app.selectbox if box.label == "Experiment")
-    app = field.set_value("pair 1").run()
+    app = field.set_value("pair-1").run()
     app = app.run()  # by now the browser has the new address
     for address, expected in ({"experiment": "sweep1"}, ["r2", "r1"]), ({}, ["r2", "r4", "r3", "r1"]):
         app.query_params.clear()
