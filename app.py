@@ -6,12 +6,12 @@ from pathlib import Path
 
 import streamlit as st
 
+from pages.parts.shared.components.page_scripts import draw_page_scripts
 from pages.parts.shared.components.term_hover import draw_term_hover
 from pages.parts.shared.entry_guard import enter
 from pages.parts.shared.lab import draw_visitor_script, lab
 from pages.parts.shared.markdown import plain
 from pages.parts.shared.origin import ask_no_server_for_our_address, refuse_other_origins
-from pages.parts.shared.page_scripts import draw_page_scripts
 from pages.parts.shared.page_state import arrive, draw_history_script
 from store import StoreHeld
 

@@ -120,7 +120,7 @@ def _draw_plan(settings: BenchSettings, hardware: Hardware, values: Mapping[str,
     )
     where = hardware.text(settings.config) or machine_text(settings.config)
     st.caption(f"{workload_sentence(settings.config, settings.workload)} {where}.")
-    draw_vllm_popover(settings.config)
+    draw_vllm_popover(settings.config, gpus=1 if hardware.target is None else hardware.target.tensor_parallel_size)
     if hardware.target is None:
         draw_repeats(settings)
     else:

@@ -29,6 +29,7 @@ from pages.parts.runs.latency_definitions import (
 from pages.parts.runs.loaded_run import LoadedRun, load_run, recent_rows
 from pages.parts.runs.run_text import run_names
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
+from pages.parts.runs.tabs import Tab, draw_sections, tab_field
 from pages.parts.runs.timeline import TIMELINE_FIELDS, draw_player
 from pages.parts.runs.validity import Checks, distrust
 from pages.parts.shared.entry_guard import entry_guard
@@ -36,7 +37,6 @@ from pages.parts.shared.headline import draw_headline, draw_title_row, reading
 from pages.parts.shared.lab import lab
 from pages.parts.shared.links import MAX_RUNS, RUNS
 from pages.parts.shared.markdown import plain
-from pages.parts.shared.sections import Section, draw_sections, tab_field
 from pages.parts.shared.share import share
 from pages.parts.shared.widgets import draw_complaints
 from pages.report.sharing import shared_runs
@@ -122,7 +122,7 @@ def _sections(
     compared: Sequence[ComparedRun],
     differing: Sequence[Mismatch],
     why: str,
-) -> list[Section]:
+) -> list[Tab]:
     def latencies() -> None:
         draw_overlays(recounted)
         draw_definitions_control(runs, recounted)
@@ -132,16 +132,16 @@ def _sections(
         draw_settings(recounted)
 
     found = [
-        Section(title=WASTE, draw=partial(draw_wastes, recounted)),
-        Section(title=LATENCIES, draw=latencies),
-        Section(title=KV_MEMORY, draw=partial(draw_kv_layouts, recounted)),
-        Section(title=DIFFERENCES, draw=partial(draw_differences, compared, why)),
-        Section(title=ANSWERS, draw=partial(draw_answers, recounted, [mismatch.what for mismatch in differing])),
-        Section(title=RUNS_TAB, draw=about_the_runs),
+        Tab(title=WASTE, draw=partial(draw_wastes, recounted)),
+        Tab(title=LATENCIES, draw=latencies),
+        Tab(title=KV_MEMORY, draw=partial(draw_kv_layouts, recounted)),
+        Tab(title=DIFFERENCES, draw=partial(draw_differences, compared, why)),
+        Tab(title=ANSWERS, draw=partial(draw_answers, recounted, [mismatch.what for mismatch in differing])),
+        Tab(title=RUNS_TAB, draw=about_the_runs),
     ]
     subject = _subject(runs)
     if subject is not None and has_predictions(subject):
-        found.insert(0, Section(title=PREDICTIONS, draw=partial(draw_predictions, subject)))
+        found.insert(0, Tab(title=PREDICTIONS, draw=partial(draw_predictions, subject)))
     return found
 
 

@@ -26,12 +26,12 @@ from pages.parts.runs.latency_definitions import (
 from pages.parts.runs.loaded_run import LoadedRun, companions_of, find_row, load_run, recent_rows
 from pages.parts.runs.run_text import choice_label
 from pages.parts.runs.status import draw_no_runs, draw_status, draw_unknown
+from pages.parts.runs.tabs import Tab, draw_sections, tab_field
 from pages.parts.runs.timeline import TIMELINE_FIELDS, draw_player
 from pages.parts.runs.validity import distrust
 from pages.parts.shared.entry_guard import entry_guard
 from pages.parts.shared.headline import draw_headline, draw_title_row, reading
 from pages.parts.shared.lab import lab
-from pages.parts.shared.sections import Section, draw_sections, tab_field
 from pages.parts.shared.share import share
 from pages.parts.shared.widgets import draw_complaints
 from pages.report.sharing import shared_runs
@@ -112,7 +112,7 @@ def _draw_run(run: LoadedRun) -> None:
     draw_sections(_sections(run, recounted))
 
 
-def _sections(run: LoadedRun, recounted: LoadedRun) -> list[Section]:
+def _sections(run: LoadedRun, recounted: LoadedRun) -> list[Tab]:
     def latencies() -> None:
         draw_latencies(recounted)
         draw_definitions_control({run.config.engine: run}, {run.config.engine: recounted})
@@ -122,19 +122,19 @@ def _sections(run: LoadedRun, recounted: LoadedRun) -> list[Section]:
         draw_environment(run)
 
     found = [
-        Section(title=WASTE, draw=partial(draw_waste, recounted)),
-        Section(title=LATENCIES, draw=latencies),
-        Section(title=PASSES, draw=partial(draw_passes, recounted)),
+        Tab(title=WASTE, draw=partial(draw_waste, recounted)),
+        Tab(title=LATENCIES, draw=latencies),
+        Tab(title=PASSES, draw=partial(draw_passes, recounted)),
     ]
     if PRESETS[run.config.engine].has_blocks:
-        found.append(Section(title=BLOCKS, draw=partial(draw_blocks, recounted)))
+        found.append(Tab(title=BLOCKS, draw=partial(draw_blocks, recounted)))
     found += [
-        Section(title=REQUESTS, draw=partial(draw_requests, recounted)),
-        Section(title=DETAILS, draw=details),
+        Tab(title=REQUESTS, draw=partial(draw_requests, recounted)),
+        Tab(title=DETAILS, draw=details),
     ]
     subject = Subject(kind="run", subject_id=run.run_id)
     if has_predictions(subject):
-        found.insert(0, Section(title=PREDICTIONS, draw=partial(draw_predictions, subject)))
+        found.insert(0, Tab(title=PREDICTIONS, draw=partial(draw_predictions, subject)))
     return found
 
 

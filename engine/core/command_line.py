@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from engine.core.config import SETTINGS, RunConfig, WorkloadConfig
-from engine.core.option import options_of
+from engine.core.option import Option, Switch, options_of
 
 PROGRAM = (".venv/bin/python", "-m", "engine")
 PROMPT_FILE = "prompts.txt"  # stands for the file of a run whose prompts came from one
@@ -34,7 +34,14 @@ def setting_flags(
     values = setting_values(config)
     expected = {name: option.default for name, option in SETTINGS.items()} | dict(defaults or {})
     changed = [name for name in SETTINGS if name not in (*_PROMPTS, *leave_out) and values[name] != expected[name]]
-    return [part for name in changed for part in (SETTINGS[name].flag, str(values[name]))]
+    return [part for name in changed for part in flag_of(SETTINGS[name], values[name])]
+
+
+def flag_of(option: Option, value: Any) -> list[str]:
+    """An option on the command line: its flag and the value; a switch that is on is its flag alone."""
+    if isinstance(option.takes, Switch):
+        return [option.flag] if value else []
+    return [option.flag, str(value)]
 
 
 def setting_values(config: RunConfig) -> dict[str, Any]:

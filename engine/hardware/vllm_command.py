@@ -19,6 +19,7 @@ HUB_IDS = {
     "smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct",
     "qwen2.5-1.5b": "Qwen/Qwen2.5-1.5B-Instruct",
     "llama-3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
+    "llama-3.1-70b": "meta-llama/Llama-3.1-70B-Instruct",
 }  # by the lab's short names; another name is a folder or a hub id already
 RANDOM = "-random"
 GPU_BLOCK = 16  # vLLM's attention kernels take blocks of this many tokens, or multiples
@@ -32,14 +33,15 @@ class VllmCommand:
     notes: tuple[str, ...]
 
 
-def vllm_command(config: RunConfig) -> VllmCommand:
-    """The `vllm serve` command nearest to these settings."""
+def vllm_command(config: RunConfig, *, gpus: int = 1) -> VllmCommand:
+    """The `vllm serve` command nearest to these settings, for `gpus` GPUs that share the model."""
     if PRESETS[config.engine].forms_batches:
         note = "vLLM has no static batching: requests join and leave at every step. Choose another engine."
         return VllmCommand(command="", notes=(note,))
     if config.model == "tiny-random":
         return VllmCommand(command="", notes=("tiny-random is made in code; vLLM cannot load it.",))
     flags = [*_model_flags(config), *_scheduling_flags(config), *_memory_flags(config)]
+    flags += ["--tensor-parallel-size", str(gpus)] if gpus > 1 else []
     flags += ["--no-enable-prefix-caching", "--seed", str(config.workload.seed)]
     return VllmCommand(command=shlex.join(["vllm", "serve", *flags]), notes=_notes(config))
 

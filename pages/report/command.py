@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.core.errors import first_line
 from engine.core.format import fit_terminal, size
 from engine.core.home import lab_home
 from engine.core.terminal import BAD_INPUT, OneLineParser
@@ -26,13 +27,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from store import StoreHeld  # after the options, so that --help answers at once
 
     try:
+        require_names(options.names)
         require_new(options.out)
         written = write_report(lab_home(), options.names, options.out)
     except StoreHeld as error:
         print(f"pages: {error}", file=sys.stderr)
         return REFUSED
     except (ValueError, OSError) as error:
-        print(f"pages: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"pages: {first_line(error)}", file=sys.stderr)
         return BAD_INPUT
     print(
         json.dumps(written)
@@ -62,9 +64,16 @@ def build_parser() -> OneLineParser:
     return parser
 
 
+def require_names(names: Sequence[str]) -> None:
+    """ValueError for a name that cannot be an id."""
+    for name in names:
+        if not name.isprintable():
+            raise ValueError(f"{name!r}: an id has letters, digits, - and _ only")
+
+
 def require_new(out: Path) -> None:
     """ValueError for a file that exists, or whose folder does not."""
-    if out.exists():
+    if os.path.lexists(out):
         raise ValueError(f"{out} already exists; name another file")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out.parent}: no such folder")

@@ -44,6 +44,8 @@ def _machine_flags(info: Mapping[str, Any]) -> list[str]:
     ]
     bits = (info.get("model") or {}).get("weight_bits")
     width = ["--weight-bits", str(bits)] if bits not in (None, 16) else []
+    gpus = environment.get("tensor_parallel_size") or 1
+    width += ["--tensor-parallel-size", str(gpus)] if gpus != 1 else []
     return ["--hardware", name, *width, *(part for flag, value in changed for part in (flag, f"{value:.12g}"))]
 
 
@@ -63,7 +65,7 @@ def sweep_command(config: RunConfig, settings: Mapping[str, Any]) -> str:
     flags += ["--batch-size", ",".join(map(str, settings.get("batch_sizes") or ()))]
     flags += ["--budget", config.workload.budget, *_repeats(settings)]
     for name in ("flop_per_s", "bytes_per_s"):
-        flags += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"] if settings.get(name) else []
+        flags += [f"--{name.replace('_', '-')}", repr(float(settings[name]))] if settings.get(name) else []
     return command("sweep", [*flags, *setting_flags(config, leave_out=OF_POINTS)])
 
 
@@ -71,12 +73,12 @@ def load_command(config: RunConfig, settings: Mapping[str, Any]) -> str:
     """The command of `engine arrivals` for this plan."""
     values = setting_values(config)
     flags = ["--engines", ",".join(settings.get("engines") or ())]
-    flags += ["--rates", ",".join(f"{float(rate):g}" for rate in settings.get("rates_per_s") or ())]
+    flags += ["--rates", ",".join(repr(float(rate)) for rate in settings.get("rates_per_s") or ())]
     flags += ["--arrival", str(settings.get("law") or "poisson")]
     for name in ("requests", "slots", "budget"):
         flags += [SETTINGS[name].flag, str(values[name])]
     for name in ("ttft_limit_s", "tpot_limit_s"):
-        flags += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"] if settings.get(name) else []
+        flags += [f"--{name.replace('_', '-')}", repr(float(settings[name]))] if settings.get(name) else []
     flags += [] if settings.get("confirm", True) else ["--no-confirm"]
     batches = PRESETS[config.engine].forms_batches  # else `form` and `return` are another engine's
     shared = setting_flags(config, leave_out=OF_POINTS if batches else (*OF_POINTS, "form", "return"))

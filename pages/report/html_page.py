@@ -23,7 +23,7 @@ from engine.core.run_id import current_time
 from pages.parts.runs.badges import Badge
 from pages.parts.shared import tables, tiles
 from pages.parts.shared.charts import file_name
-from pages.parts.shared.page_scripts import script, table_script
+from pages.parts.shared.components.page_scripts import script, table_script
 from pages.report.report import Picture, Report, ReportTable, Section
 
 HERE = Path(__file__).parent

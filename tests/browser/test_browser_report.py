@@ -126,7 +126,7 @@ def test_a_figure_of_the_app_is_saved_with_title_caption_and_run_id(
 
 
 def test_a_small_table_is_saved_as_csv(page: Page, served: AppServer, tmp_path: Path) -> None:
-    page.goto(f"{served.url}/compare?runs=r1,r2")
+    page.goto(f"{served.url}/compare?runs=r1,r2&tab=differences")
     table = page.locator(".lab-table", has_text="Throughput").first
     expect(table).to_be_visible(timeout=PATIENCE_MS)
     rows = saved(page, table.locator(".lab-csv"), tmp_path).read_text(encoding="utf-8-sig").splitlines()
@@ -135,7 +135,7 @@ def test_a_small_table_is_saved_as_csv(page: Page, served: AppServer, tmp_path: 
 
 
 def test_text_in_a_csv_is_no_formula(page: Page, served: AppServer, tmp_path: Path) -> None:
-    page.goto(f"{served.url}/compare?runs=r1,r2")
+    page.goto(f"{served.url}/compare?runs=r1,r2&tab=differences")
     table = page.locator(".lab-table", has_text="Throughput").first
     expect(table).to_be_visible(timeout=PATIENCE_MS)
     table.locator("tbody tr").nth(1).locator("td").first.evaluate("cell => { cell.textContent = '=1+1, \"x\"'; }")

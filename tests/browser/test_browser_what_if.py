@@ -10,7 +10,6 @@ from playwright.sync_api import Page, expect
 
 from tests.support.app_server import AppServer
 from tests.support.menu import go
-from tests.support.patience import PATIENCE_MS
 from tests.support.runs.page_runs import write_run
 from tests.support.runs.roofline_runs import MODEL, calibration, timed_passes
 
@@ -21,7 +20,7 @@ def test_a_slider_moves_the_figures_and_the_address(lab_home: Path, page: Page) 
     calibration(passes=timed_passes()).save(lab_home / "calibrations")
     with AppServer(lab_home) as app:
         page.goto(f"{app.url}/?model=tiny-random")
-        expect(page.get_by_text("Times are simulated")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_role("figure", name="Planned slot timeline of static")).to_be_visible()
         go(page, "What if")
         expect(page.get_by_text("Free until about 53.3")).to_be_visible()  # its own model, not Bench's
         page.get_by_role("slider", name="Largest batch").press("ArrowRight")

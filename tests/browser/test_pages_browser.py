@@ -132,9 +132,9 @@ def test_a_page_that_is_open_tells_of_a_crash_by_itself(page: Page, lab_home: Pa
     with AppServer(lab_home) as app:
         with hold(folder / LOCK_FILE, purpose="run r1"):
             page.goto(f"{app.url}/run?run_id=r1")
-            expect(page.get_by_text("Still running")).to_be_visible(timeout=PATIENCE_MS)
+            expect(page.get_by_text("Still running:")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.get_by_text("The worker died during this run")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.get_by_text("Still running")).to_have_count(0)
+        expect(page.get_by_text("Still running:")).to_have_count(0)
 
 
 def test_a_run_made_while_the_list_is_open_appears_by_itself(page: Page, lab_home: Path) -> None:

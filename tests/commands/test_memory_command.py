@@ -196,7 +196,7 @@ def test_a_window_limits_the_grid(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "attends over a window of 100 positions, and a sequence has 101" in capsys.readouterr().err
 
 
-def test_a_mixture_of_experts_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mixture_of_experts_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ernie-4.5-21B-A3B: 43.7 GB of weights in bf16 do not fit a GPU of 22 GiB."""
     config = {"model_type": "ernie4_5_moe", "moe_num_experts": 64, "tie_word_embeddings": True}
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -44,7 +44,7 @@ def test_it_has_the_numbers_of_one_simulation_in_one_go(tmp_path: Path) -> None:
     info = log.run_info()
     assert (info["simulated"], info["device"]["name"]) == (True, "4 x NVIDIA H100 SXM, 80 GB")
     assert info["environment"]["tensor_parallel_size"] == 4
-    assert log.result() == result
+    assert {name: value for name, value in log.result().items() if name in result} == result
     assert SimulationTarget.of_run(info) == TARGET
 
 
@@ -67,7 +67,8 @@ def test_a_run_that_does_not_fit_is_out_of_memory_with_a_log(tmp_path: Path) -> 
     result = made(tmp_path / "r1", config=replace(CONFIG, capacity_gib=1.0))
     assert result is not None
     assert result["status"] == "oom"
-    assert RunLogReader(tmp_path / "r1").result() == result
+    logged = RunLogReader(tmp_path / "r1").result() or {}
+    assert {name: value for name, value in logged.items() if name in result} == result
 
 
 def test_a_bad_target_is_refused(tmp_path: Path) -> None:

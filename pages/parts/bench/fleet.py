@@ -14,6 +14,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.core.command_line import flag_of
 from engine.core.config import RunConfig
 from engine.core.format import number, percent, plural, quantity
 from engine.core.option import options_of
@@ -76,7 +77,7 @@ def command_of(config: RunConfig, target: SimulationTarget, limits: Limits) -> t
         for name, option in options_of(type(part)).items():
             value = getattr(part, name)
             if value != option.default and name != "warmups":
-                words += [option.flag, str(value)]
+                words += flag_of(option, value)
     return tuple(words)
 
 

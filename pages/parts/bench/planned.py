@@ -37,7 +37,7 @@ NOT_RUN = "Not run with these settings."
 NOT_CALIBRATED = "Calibrate adds seconds and TTFT."
 # What a plan rests on: its name, and why.
 BASES: dict[Basis, tuple[str, str]] = {
-    "exact": ("planned", "Exact: the engines' own schedulers, without the model."),
+    "exact": ("planned", "Passes and slot-steps are exact: the engines' own schedulers, without the model."),
     "at most": ("planned, at most", "Every budget counts in full; an early EOS shortens the run."),
     "estimated": ("estimated", "Estimated: prompts count one token per four characters."),
     "simulated": ("simulated", "The schedule is simulated, because it depends on pass times."),
@@ -65,7 +65,7 @@ def draw_planned(
     unit = known[0][1].unit if known else "second"
     done = {engine: measured(str(lab().home), run.run_id, unit) for engine, run in runs.items()}
     if known:
-        st.markdown(f"**{plan_caption(known)}**", help=plan_notes(known, why_no_times))
+        st.markdown(f"**{plan_caption(known)}**", help=plain_keeping_code(plan_notes(known, why_no_times)))
         draw_seeds(known)
     _draw_result(known, done)
     if known or done:

@@ -50,6 +50,7 @@ class SeedRatios:
             found = ratio_of(pair, seed)
             if found is None:
                 self.wanted = 0
+                self.ratios.clear()
                 return
             self.ratios[seed] = found
             if time.thread_time() > end_s:

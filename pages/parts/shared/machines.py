@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -40,8 +40,7 @@ class Machine:
 def calibrations() -> list[Calibration]:
     """Every calibration that this version can read, the newest first, short ones last; each file is read once."""
     files = lab().store.calibrations.newest()
-    known = [found for file, measured_at in files if (found := _read(str(lab().home), file, measured_at)) is not None]
-    return sorted(known, key=lambda calibration: calibration.short)
+    return _short_last(_read(str(lab().home), file, measured_at) for file, measured_at in files)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
@@ -52,8 +51,11 @@ def _read(home: str, file: str, measured_at: datetime) -> Calibration | None:
 
 def read_calibrations(store: Store) -> list[Calibration]:
     """As `calibrations`, from any store; nothing is kept."""
-    every = (_calibration(store, file) for file, _ in store.calibrations.newest())
-    return [found for found in every if found is not None]
+    return _short_last(_calibration(store, file) for file, _ in store.calibrations.newest())
+
+
+def _short_last(found: Iterable[Calibration | None]) -> list[Calibration]:
+    return sorted((each for each in found if each is not None), key=lambda calibration: calibration.short)
 
 
 def _calibration(store: Store, file: str) -> Calibration | None:

@@ -37,7 +37,8 @@ if (!window.labHistory) {
   window.labHistory = history.pushState;
   const places = %s;
   history.pushState = function (state, title, url) {
-    if (/^\\/?(bench)?\\?(runs|run_id|experiment)=/.test(String(url))) return;
+    const isOnBench = /^\\/(bench)?$/.test(location.pathname);
+    if (isOnBench && /^\\/?(bench)?\\?(runs|run_id|experiment)=/.test(String(url))) return;
     if (/^\\/?(run|compare)\\?job=/.test(String(url))) return;
     const now = new URL(location.href), next = new URL(String(url), now);
     const isSamePage = now.pathname === next.pathname && now.search !== next.search;

@@ -55,10 +55,10 @@ def share(what: Shareable) -> None:
         st.caption("PNG and SVG of a figure are in its toolbar, CSV of a table is below it or in its toolbar.")
 
 
-def draw_vllm_popover(config: RunConfig) -> None:
+def draw_vllm_popover(config: RunConfig, *, gpus: int = 1) -> None:
     """The `vllm serve` command of a setting, behind a button."""
     with st.popover("Copy as vllm serve flags", icon=":material/terminal:", type="tertiary"):
-        draw_vllm(vllm_command(config))
+        draw_vllm(vllm_command(config, gpus=gpus))
 
 
 def draw_vllm(command: VllmCommand) -> None:

@@ -80,7 +80,7 @@ def test_texts_of_the_plan() -> None:
     assert nb("| static | 256 = 1 prefill + 255 decode | 1,792 (43.8 %) | none |") in table
     assert "| continuous | 256 = 1 prefill + 255 decode | none | none |" in table
     assert "256 forward passes" in plan_caption(rows)
-    assert plan_notes(rows, "").startswith("Exact: the engines' own schedulers")
+    assert plan_notes(rows, "").startswith("Passes and slot-steps are exact: the engines' own schedulers")
     assert workload_sentence(rows[0][0], workload_of(LONG_AND_SHORT)) == (
         "16 requests with a prompt of exactly 16 tokens, 32 to 256 new tokens each, 2,304 in total. "
         "All requests arrive at once."

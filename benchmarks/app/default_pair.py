@@ -1,6 +1,6 @@
 """Static vs continuous in a real app and browser: from the click to the first token and to the finished comparison.
 
-    python -m benchmarks.default_pair [--repeats 3] [--json]
+    python -m benchmarks.app.default_pair [--repeats 3] [--json]
 
 The page stays open in one turn and closes after the click in the next (ABAB). The first pair only warms the worker.
 Times come from the run logs on disk, so both cases are measured in the same way.

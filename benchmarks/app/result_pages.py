@@ -1,6 +1,6 @@
 """Run and Compare in a real browser: from a click to the last change of what is in view, for runs of 64,000 tokens.
 
-    python -m benchmarks.result_pages [--repeats 5] [--against CHECKOUT] [--home FOLDER] [--json]
+    python -m benchmarks.app.result_pages [--repeats 5] [--against CHECKOUT] [--home FOLDER] [--json]
 
 A synthetic pair of 400 requests x 160 tokens each. The clicks are: Run in the menu of the Glossary page; on Run, the
 link to the comparison with the other engine. `first` reads the store, `again` is the median of the repeats. With

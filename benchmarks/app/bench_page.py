@@ -1,6 +1,6 @@
 """The server's time from a slider's release to Bench's new plan: two engines, 64 requests of up to 256 tokens.
 
-    python -m benchmarks.pages.bench_page [--changes 20]
+    python -m benchmarks.app.bench_page [--changes 20]
 
 Each change moves a slider to a value that was not drawn before, so no plan comes from a cache. Prints JSON: the median
 and the longest time of a change, in seconds by the clock and in seconds of CPU time, which other work on the machine

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.core.format import FORMULA_SIGNS
 
-FOLDER = Path(__file__).parent / "components"
+FOLDER = Path(__file__).parent
 
 
 def draw_page_scripts() -> None:

@@ -14,7 +14,7 @@ TAB = "tab"  # in the address: `?tab=latencies`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Tab:
     """A tab's title and what it draws."""
 
     title: str
@@ -29,10 +29,10 @@ def tab_name(title: str) -> str:
 def tab_field(titles: Sequence[str]) -> dict[str, Choice]:
     """The field of the address that names a section, by all titles that the page may have."""
     names = tuple(map(tab_name, titles))
-    return {TAB: Choice(options=names, default=names[0], label="Section")}
+    return {TAB: Choice(options=names, default=names[0], label="Tab")}
 
 
-def draw_sections(sections: Sequence[Section]) -> None:
+def draw_sections(sections: Sequence[Tab]) -> None:
     """The tabs, with the content of the open one. The first is open unless the address names another."""
     titles = {tab_name(section.title): section.title for section in sections}
     first = sections[0].title
