@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.regular_files import is_there
+from engine.core.regular_files import MAX_JSON_BYTES, is_there, read_regular
 from engine.runlog.experiment_log import EXPERIMENT_FILE, POINTS_FILE, is_experiment_folder
 from engine.runlog.schema import RESULT_FILE, RUN_FILE, STREAMS, stream_file
 
@@ -54,6 +54,27 @@ def stamp_of(folder: Path, files: tuple[str, ...] = OF_A_RUN) -> str:
         except OSError:
             parts.append("-")
     return " ".join(parts)
+
+
+def is_copy(folder: Path, other: Path) -> bool:
+    """Whether two run folders have the same run.json and result.json, and streams of the same sizes."""
+    jsons = (RUN_FILE, RESULT_FILE)
+    return all(
+        _size(folder / name) == _size(other / name)
+        and (name not in jsons or _content(folder / name) == _content(other / name))
+        for name in OF_A_RUN
+    )
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return None
+
+
+def _content(path: Path) -> bytes | None:
+    return read_regular(path, MAX_JSON_BYTES) if is_there(path) else None
 
 
 def log_bytes(folder: Path) -> int | None:

@@ -19,7 +19,7 @@ from engine.core.passes import PassKind
 from engine.core.request import FinishReason, RequestState
 from engine.runlog.schema import STREAMS, stream_file
 
-MAX_S = 1e8  # three years on the run's clock
+MAX_S = 1e12  # on the run's clock; a simulation of rare arrivals lasts for years
 MAX_COUNT = 100_000_000  # the sum of 20 still fits 32 bits
 MAX_POSITIONS = 10**12  # in a pass: a million rows of a million columns; the sum of 9 million passes fits 64 bits
 MAX_BYTES = 1 << 50

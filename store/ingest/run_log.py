@@ -25,7 +25,7 @@ from engine.runlog.checksums import damaged_streams
 from engine.runlog.reader import RunLogReader, newest
 from engine.runlog.schema import KEYED, STREAMS
 from store.database import SUMMARIES, TABLES, carry_out, disk_full_in_one_line, first_row, in_transaction
-from store.folders import stamp_of
+from store.folders import is_copy, is_run_folder, stamp_of
 from store.ingest.bounds import RefusedRun, check_rows
 from store.ingest.checks import keep_checks
 from store.ingest.run_rows import close_open_spans, delete_rows, upsert_run
@@ -52,7 +52,8 @@ class IngestReport:
 def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: Path) -> IngestReport:
     """Ingest what is new in a run folder. ValueError in one line if it is no run folder, or a damaged or refused one.
 
-    Of two copies of a run, the one in `runs_folder`, the store's own, is used; else the first one while it exists. From
+    Of two copies of a run, the one in `runs_folder`, the store's own, is used; else the first one while it exists. A
+    folder of another name than the run's id is refused if the folder of that id has other content. From
     a damaged log without checksums, everything before the damage is ingested. One thread at a time may ingest into a
     store.
     """
@@ -64,6 +65,7 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
     status = reader.status()
     info, result = reader.run_info(), reader.result()
     check_run(folder, info, result)
+    _check_name(folder, str(info["run_id"]), runs_folder)
     known = _known(cursor, str(info["run_id"]))
     if known is not None and json.loads(known.run_info) != info:
         raise ValueError(f"{folder}: the store has another run with the id {info['run_id']}")
@@ -92,6 +94,13 @@ def ingest_folder(cursor: duckdb.DuckDBPyConnection, folder: Path, runs_folder: 
         status_before=None if known is None else known.status,
         rows=ingest.rows,
     )
+
+
+def _check_name(folder: Path, run_id: str, runs_folder: Path) -> None:
+    """RefusedRun for a folder of another name, if there is a folder of the run's id of which it is no copy."""
+    for own in (runs_folder / run_id, folder.parent / run_id):
+        if is_run_folder(own) and not own.samefile(folder) and folder.name != run_id and not is_copy(folder, own):
+            raise RefusedRun(f"{folder}: refused: run.json names another run, which is in {own}")
 
 
 def _take_in(ingest: _RunIngest, known: _Known | None, *, is_changed: bool) -> None:

@@ -191,7 +191,8 @@ def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_run_json_is_written_atomically(tmp_path: Path) -> None:
     with RunLogWriter(tmp_path / "r1", INFO):
-        assert sorted(path.name for path in (tmp_path / "r1").iterdir()) == ["lock", "run.json"]
+        names = sorted(path.name for path in (tmp_path / "r1").iterdir())
+        assert names == [".result.json.partial", "lock", "run.json"]  # the first is the room for result.json
         assert json.loads((tmp_path / "r1/run.json").read_text()) == INFO
 
 

@@ -57,7 +57,7 @@ def test_a_new_run_is_ingested(store: Store, recorder: Watched) -> None:
     version = recorder.version
     folder = write_sample_run(store.runs_folder)
     wait_for(lambda: len(store.runs.list()) == 1 and store.runs.get(folder.name)["status"] == "completed", 60)
-    assert recorder.version > version
+    wait_for(lambda: recorder.version > version, 60)  # it is raised after the rows are written
     recorder.await_looks(2)
     settled = recorder.version
     recorder.await_looks(2)

@@ -64,7 +64,7 @@ def test_fully_ingested_runs_are_not_read_again_at_start(tmp_path: Path) -> None
     assert looked_at(tmp_path) == []
 
 
-def test_a_crashed_or_incomplete_run_is_read_again(tmp_path: Path) -> None:
+def test_a_crashed_or_incomplete_run_is_read_again_when_its_files_change(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         crashed = write_sample_run(store.runs_folder, status=None, stop_after_passes=9)
         grown = write_sample_run(store.runs_folder, "static")
@@ -75,7 +75,12 @@ def test_a_crashed_or_incomplete_run_is_read_again(tmp_path: Path) -> None:
     assert {crashed.name, grown.name, whole.name} <= set(looked_at(tmp_path))
     again = looked_at(tmp_path)
     assert whole.name not in again
-    assert crashed.name in again
+    assert crashed.name not in again, "its process is dead: it is as settled as a whole one"
+    assert grown.name in again, "it was refused"
+    with (crashed / stream_file("tokens")).open("ab") as file:
+        file.write(b"\xff")  # more of it is copied
+    assert crashed.name in looked_at(tmp_path)
+    assert crashed.name not in looked_at(tmp_path)
     tokens.write_bytes(complete)
     assert grown.name in looked_at(tmp_path)
     assert grown.name not in looked_at(tmp_path)

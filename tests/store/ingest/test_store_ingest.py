@@ -196,7 +196,7 @@ def test_a_folder_is_ingested_while_it_is_copied(store: Store, tmp_path: Path) -
 
 
 def test_a_run_from_another_machine_needs_no_other_file(store: Store, tmp_path: Path) -> None:
-    folder = write_sample_run(tmp_path, "static", model="/nowhere/models/mine")
+    folder = without_checksums(write_sample_run(tmp_path, "static", model="/nowhere/models/mine"))
     info = json.loads((folder / "run.json").read_text())
     info["model"]["tokenizer_file"] = "/nowhere/tokenizer.json"
     info["environment"] = {"home": "/nowhere"}
@@ -225,6 +225,36 @@ def test_two_runs_with_one_id_are_not_mixed(store: Store, tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="another run with the id same"):
         store.ingest.run(write_sample_run(tmp_path / "b", "continuous", run_id="same"))
     assert everything(store) == before
+
+
+def test_a_folder_that_names_another_run_does_not_take_its_place(store: Store) -> None:
+    runs = store.runs_folder
+    write_sample_run(runs, "static", run_id="zz")
+    write_sample_run(runs, "continuous", run_id="other")
+    (runs / "other/run.json").write_text((runs / "zz/run.json").read_text())
+    without_checksums(runs / "other").rename(runs / "aa")  # it is read first
+    reports, problems = store.ingest.all_in(runs)
+    assert [report.folder for report in reports] == [runs / "zz"]
+    assert problems == {runs / "aa": f"{runs}/aa: refused: run.json names another run, which is in {runs}/zz"}
+    assert stored(store, "zz", "tokens") == log_of(runs / "zz", "tokens")
+    assert store.runs.get("zz")["folder"] == str(runs / "zz")
+    assert store.ingest.verify("zz").outcome == "agrees"
+
+
+def test_a_copy_that_was_made_during_the_run_does_not_end_it(store: Store, tmp_path: Path) -> None:
+    whole = write_sample_run(tmp_path, "static")
+    copy = Path(shutil.copytree(whole, tmp_path / "copy"))
+    (copy / "result.json").unlink()
+    store.ingest.run(whole)
+    with pytest.raises(ValueError, match=r"copy: refused: run\.json names another run, which is in "):
+        store.ingest.run(copy)
+    assert store.runs.get(whole.name)["status"] == "completed"
+
+
+def test_a_copy_under_another_name_comes_in_alone(store: Store) -> None:
+    write_sample_run(store.runs_folder, "static", run_id="r1").rename(store.runs_folder / "copy of r1")
+    assert store.ingest.all_in(store.runs_folder)[0][0].run_id == "r1"
+    assert store.ingest.verify("r1").outcome == "agrees"
 
 
 def test_one_bad_folder_does_not_stop_the_others(store: Store, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_a_watched_run_loses_its_badge_and_a_running_one_has_none_yet(store: Sto
     (folder / "watched").touch()
     store.ingest.run(folder)
     assert outcomes(store, folder.name)["unwatched"] == "fail"
-    with RunLogWriter(store.runs_folder / "live", {"run_id": "live", "schema_version": 1}) as log:
+    with RunLogWriter(store.runs_folder / "live", {"run_id": "live", "schema_version": 1, "config": {}}) as log:
         log.append("requests", request_id=0, arrival_s=0.0)
         log.flush()
         store.ingest.run(log.folder)
@@ -251,19 +251,47 @@ def test_runs_checked_by_another_version_are_checked_again(tmp_path: Path, monke
         assert store.runs.checks(run_id) == before
 
 
-@pytest.mark.parametrize(
-    "strange",
-    [
-        {"config": [], "workload": "none", "environment": {"load_average_1min": "high", "cpu_count": 0}},
-        {"config": {"warmups": "two"}, "workload": {"arrival": ["poisson"], "requests": 1}, "device": None},
-        {"model": None, "workload": {"arrival": "poisson:-3"}, "environment": {"load_average_1min": 1}},
-    ],
-)
-def test_a_strange_run_log_is_checked_without_an_error(store: Store, strange: dict[str, Any]) -> None:
-    result = {"status": "completed", "warm_up": {"prompt_tokens": "all", "rows": "some"}, "clocks": {"clocks.sm": "?"}}
+def write_strange(store: Store, strange: dict[str, Any], result: dict[str, Any]) -> Path:
     with RunLogWriter(store.runs_folder / "odd", {"run_id": "odd", "schema_version": 1, **strange}) as log:
         log.append("requests", request_id=0)
         log.append("passes", pass_index=0)
-        log.finish(result)
-    store.ingest.run(log.folder)
+        log.finish({"status": "completed", **result})
+    return log.folder
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"config": {}, "workload": {}, "environment": {"load_average_1min": -1.0, "cpu_count": 0}},
+        {"config": {"warmups": 0}, "workload": {"arrival": "a camel", "requests": 1}, "device": None},
+        {"config": {"warmups": 9}, "model": None, "workload": {"arrival": "poisson:-3"}, "environment": {}},
+    ],
+)
+def test_a_strange_run_log_is_checked_without_an_error(store: Store, strange: dict[str, Any]) -> None:
+    result = {"warm_up": {"prompt_tokens": [], "rows": None}, "clocks": {"clocks.sm": "?"}}
+    store.ingest.run(write_strange(store, strange, result))
     assert len(store.runs.checks("odd")) == len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("strange", "result", "line"),
+    [
+        ({"config": []}, {}, r"run\.json: refused: config is \[\]; it must be an object"),
+        ({}, {}, r"run\.json: refused: config is missing; it must be there"),
+        ({"workload": "none"}, {}, r"run\.json: refused: workload is 'none'"),
+        ({"config": {"warmups": "two"}}, {}, r"config\.warmups is 'two'; it must be a whole number"),
+        ({"workload": {"arrival": ["poisson"]}}, {}, r"workload\.arrival is \['poisson'\]; it must be text"),
+        ({"environment": {"load_average_1min": "high"}}, {}, r"environment\.load_average_1min is 'high'"),
+        ({}, {"warm_up": {"prompt_tokens": "all"}}, r"warm_up\.prompt_tokens is 'all'; it must be a list"),
+        ({}, {"warm_up": {"rows": "some"}}, r"warm_up\.rows is 'some'; it must be a whole number"),
+    ],
+)
+def test_a_run_log_with_values_of_other_types_is_refused(
+    store: Store, strange: dict[str, Any], result: dict[str, Any], line: str
+) -> None:
+    whole = {} if "missing" in line else {"config": {}}
+    folder = write_strange(store, {**whole, **strange}, result)
+    with pytest.raises(ValueError, match=line) as refused:
+        store.ingest.run(folder)
+    assert "\n" not in str(refused.value)
+    assert not store.runs.has("odd")

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engine.runlog.checksums import OWN_SUM, RUN_SUM, STREAM_SUMS
 from engine.runlog.schema import STREAMS, TOKENS
 from store import Store
 from store.transfer.exporter import export_runs
@@ -286,7 +287,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     ),
     "settings that the store cannot hold": (
         changed("runs/r2/run.json", lambda c: c.replace(b'"random_weights": true', b'"random_weights": "maybe"')),
-        "not ingested",
+        "r2/run.json: refused: model.random_weights is 'maybe'; it must be true or false",
     ),
 }
 
@@ -320,12 +321,21 @@ def test_run_logs_compress_far_less_than_the_limit(good: Path) -> None:
 
 
 def test_a_stream_of_an_older_lab_is_imported(there: Store, good: Path, tmp_path: Path) -> None:
-    """Its stream lacks the new columns."""
+    """Its stream lacks the new columns, and its result.json has no checksums."""
     path = Path(shutil.copy(good, tmp_path / "old.zip"))
     names = [name for name in STREAMS["memory"].names if name != "free_bytes"]
     columns = {name: pa.array([1], STREAMS["memory"].field(name).type) for name in names}
     changed("runs/r2/memory.arrows", lambda _: table(columns))(path)
+    with pytest.raises(ValueError, match=r"^old\.zip: not imported: r2/memory\.arrows: cut: "):
+        import_runs(there, path)
+    changed("runs/r2/result.json", without_sums)(path)
     assert set(import_runs(there, path).new) == {"r1", "r2"}
+    assert there.cursor().execute("SELECT free_bytes FROM memory WHERE run_id = 'r2'").fetchall() == [(None,)]
+
+
+def without_sums(result: bytes) -> bytes:
+    sums = (STREAM_SUMS, RUN_SUM, OWN_SUM)
+    return json.dumps({name: value for name, value in json.loads(result).items() if name not in sums}).encode()
 
 
 def test_an_import_needs_disk_space(there: Store, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:

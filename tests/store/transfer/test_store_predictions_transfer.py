@@ -73,7 +73,7 @@ TOLD: dict[str, Any] = {
         ({"question": "[" * 100_000}, "prediction"),
         ({"question": json.dumps({"measure": "luck"})}, "use one of metric"),
         ({"closed_at": None}, "made_at or closed_at cannot be read"),
-        ({"made_at": "0001-01-01T00:00:00+23:00"}, "a prediction in the file cannot be read"),
+        ({"made_at": "0001-01-01T00:00:00+23:00"}, "made_at or closed_at cannot be read"),
     ],
 )
 def test_an_imported_prediction_is_checked_field_by_field(changes: dict[str, Any], line: str) -> None:

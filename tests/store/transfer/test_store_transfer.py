@@ -17,6 +17,7 @@ from engine.metrics.metrics import RUN_METRICS
 from engine.runlog.locks import hold
 from store import Recorder, Store
 from store.annotations import Annotation
+from store.folders import stamp_of
 from store.ingest.run_rows import OF_A_RUN, delete_rows
 from store.transfer.exporter import export_runs, runs_named
 from store.transfer.importer import import_runs
@@ -52,11 +53,15 @@ def there(tmp_path: Path) -> Iterator[Store]:
 
 
 def rows_without_place(store: Store) -> dict[str, list[Any]]:
-    """Every row of every table without the folders of the logs."""
-    store.cursor().execute("CREATE OR REPLACE TEMP VIEW placeless AS SELECT * EXCLUDE (folder, log_bytes) FROM runs")
+    """Every row of every table without the folders of the logs and what the files' system says of them."""
+    return every_row_without(store, "folder", "log_bytes", "stamp")
+
+
+def every_row_without(store: Store, *columns: str) -> dict[str, list[Any]]:
+    """Every row of every table; those of `runs` without these columns."""
     tables = [*OF_A_RUN, "experiments", "run_notes", "run_tags"]
     found = {table: store.cursor().execute(f"FROM {table}").fetchall() for table in tables if table != "runs"}
-    found["runs"] = store.cursor().execute("FROM placeless").fetchall()
+    found["runs"] = store.cursor().execute(f"SELECT * EXCLUDE ({', '.join(columns)}) FROM runs").fetchall()
     return {table: sorted(rows, key=repr) for table, rows in found.items()}
 
 
@@ -133,10 +138,11 @@ def test_a_run_with_the_same_id_and_other_content_is_refused(here: Store, there:
 
 def test_an_import_restores_the_lost_log_of_a_run(here: Store, tmp_path: Path) -> None:
     export_runs(here, ["r1"], tmp_path / "out.zip")
-    before = everything(here)
+    before = every_row_without(here, "stamp")
     (here.runs_folder / "r1").rename(tmp_path / "lost")
     assert import_runs(here, tmp_path / "out.zip").new == ("r1",)
-    assert everything(here) == before
+    assert every_row_without(here, "stamp") == before
+    assert here.ingest.stamps()[str(here.runs_folder / "r1")] == stamp_of(here.runs_folder / "r1")
     assert here.ingest.verify("r1").outcome == "agrees"
 
 
