@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from engine.core.errors import FieldError
 
 MAX_LAYERS = 10_000
+MAX_NUMBER = 20_000_000  # of any other number: contexts reach ten million
 
 
 class Keys:
@@ -42,6 +43,8 @@ class Keys:
             return otherwise
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             self.refuse(f"{key} {value!r:.60} in its config.json; use a whole number of {least} or more")
+        if value > MAX_NUMBER:
+            self.refuse(f"{key} {value!r:.60} in its config.json; use at most {MAX_NUMBER:,}")
         return int(value)
 
     def refuse(self, reason: str) -> NoReturn:
@@ -100,6 +103,8 @@ def decoder_numbers(family: Family, name: str, config: Mapping[str, Any]) -> dic
         keys.refuse(f"num_hidden_layers {layers} in its config.json; use at most {MAX_LAYERS:,}")
     heads, kv_heads, head_dim = _heads(keys, hidden)
     kv_layers, tied = _attention_layers(keys, layers), bool(keys.get("tie_word_embeddings"))
+    if not kv_layers:
+        keys.refuse("no layer in its config.json has attention; the lab needs one")
     parameters = (
         vocab * hidden * (1 if tied else 2)
         + (vocab if keys.flag(family.head_bias) else 0)

@@ -39,7 +39,9 @@ def test_a_dense_models_config_by_file_or_folder(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"model_type": None}, "no model_type in its config.json"),
-        ({"num_hidden_layers": 10**9}, "use at most 10,000"),
+        ({"num_hidden_layers": 10**6}, "use at most 10,000"),
+        ({"hidden_size": 10**400}, "use at most 20,000,000"),
+        ({"model_type": "lfm2", "layer_types": ["conv"] * 30}, "no layer in its config.json has attention"),
         ({"model_type": "mixtral", "num_experts_per_tok": 9}, "9 experts per token of 8"),
         ({"model_type": "opt", "word_embed_proj_dim": 16}, "word_embed_proj_dim differs"),
         ({"quantization_config": {"bits": 4}}, "its weights are quantized"),
