@@ -6,7 +6,9 @@ log and its notes stay: a healthy log is read again, and a bad one is refused wi
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import duckdb
 
 from engine.core.errors import first_line
-from engine.runlog.schema import STREAMS
+from engine.runlog.schema import RUN_FILE, STREAMS
 from store.database import TABLES
 from store.ingest.bounds import bounds_of
 from store.ingest.run_rows import FILES_MARK, delete_rows, mark_checked
@@ -34,13 +36,29 @@ def drop_refused(connection: duckdb.DuckDBPyConnection) -> dict[Path, str]:
             refused.setdefault(run_id, line)
     if passed:
         mark_checked(connection, passed)
+    folders = {run_id: _folder(connection, run_id) for run_id in refused}
+    copy = "" if all((folder / RUN_FILE).is_file() for folder in folders.values()) else _copied(connection)
     lines = {}
     for run_id, line in refused.items():
-        rows = connection.execute("SELECT folder FROM runs WHERE run_id = ?", [run_id]).fetchall()
-        folder = Path(rows[0][0]) if rows else Path(run_id)
-        lines[folder] = f"{folder}: taken out of the store: {line}"
+        lines[folders[run_id]] = f"{folders[run_id]}: taken out of the store{copy}: {line}"
         delete_rows(connection, run_id)
     return lines
+
+
+def _folder(connection: duckdb.DuckDBPyConnection, run_id: str) -> Path:
+    rows = connection.execute("SELECT folder FROM runs WHERE run_id = ?", [run_id]).fetchall()
+    return Path(rows[0][0]) if rows else Path(run_id)
+
+
+def _copied(connection: duckdb.DuckDBPyConnection) -> str:
+    """Copy the store's file, because a run without a log is nowhere else. Returns where to, as a part of a sentence."""
+    connection.execute("CHECKPOINT")
+    where = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+    path = Path(connection.execute(where).fetchall()[0][0])
+    copies = (path.with_name(f"{path.name}.backup-refused-{number}") for number in itertools.count(1))
+    copy = next(each for each in copies if not each.exists())
+    shutil.copy2(path, copy)
+    return f" (a copy of it is {copy.name})"
 
 
 def _refused_rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:

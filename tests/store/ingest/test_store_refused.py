@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from engine.runlog.locks import hold
@@ -308,6 +310,21 @@ def test_bad_values_in_a_store_are_taken_out_when_it_is_opened(tmp_path: Path, s
         assert store.ingest.verify("0bad").outcome == "agrees"
     with Store(home) as store:
         assert store.dropped == {}
+
+
+def test_a_refused_run_whose_log_is_gone_stays_in_a_copy_of_the_store(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Store(home) as store:
+        folder = write_sample_run(store.runs_folder, run_id="0bad")
+        store.ingest.all_in(store.runs_folder)
+        store.cursor().execute(SPOILS[0]).fetchall()
+    shutil.rmtree(folder)
+    with Store(home) as store:
+        assert store.runs.list().empty
+        line = store.dropped[folder.resolve()]
+        assert "taken out of the store (a copy of it is lab.duckdb.backup-refused-1): " in line
+    with duckdb.connect(str(home / "lab.duckdb.backup-refused-1"), read_only=True) as copy:
+        assert copy.execute("SELECT run_id FROM runs").fetchall() == [("0bad",)]
 
 
 def test_a_sample_of_the_labs_own_runs_is_never_refused(store: Store) -> None:
