@@ -9,7 +9,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine.core.errors import first_line
@@ -79,15 +80,26 @@ def require_new(out: Path) -> None:
         raise ValueError(f"{out.parent}: no such folder")
 
 
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Streamlit warns that no app runs; the level of before comes back at the end."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 def write_report(home: Path, names: Sequence[str], out: Path) -> dict[str, object]:
     """Write the report, completely or not at all. ValueError, in one line, for names that cannot be reported."""
-    logging.disable(logging.WARNING)  # Streamlit warns that no app runs
-    from pages.report.html_page import report_html
-    from pages.report.source import open_store, report_of
+    with _no_warnings():
+        from pages.report.html_page import report_html
+        from pages.report.source import open_store, report_of
 
-    with open_store(home, names) as store:
-        report = report_of(store, names)
-        page = report_html(report).encode()
+        with open_store(home, names) as store:
+            report = report_of(store, names)
+            page = report_html(report).encode()
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         partial.write_bytes(page)

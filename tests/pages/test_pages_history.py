@@ -155,7 +155,7 @@ def test_a_run_says_which_experiment_it_belongs_to_and_leads_to_it(runs: Path) -
     names = {run: unquote(address.partition("#")[2]) for run, address in shown.items() if address}
     assert shown["r1"].startswith("/sweep?experiment=sweep1#sweep%3A%20static%2C%20p16")
     assert shown["r3"].startswith("/history?experiment=pair-1#pair%3A%20static%20and%20continuous")
-    assert names == {"r1": "sweep: static, p16 · …eep1", "r2": names["r1"], "r3": "pair: static and continuous · …ir 1"}
+    assert names == {"r1": "sweep: static, p16 · …eep1", "r2": names["r1"], "r3": "pair: static and continuous · …ir-1"}
     assert shown["r4"] == ""
 
 
